@@ -1,0 +1,24 @@
+"""TeachAugment: data augmentation that is learned while the model trains."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .algorithm import TeachAugment
+    from .batch import Batch
+    from .errors import UserError
+    from .policy import Policy
+
+__version__ = "0.1.0"
+__all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__"]
+
+_HOME = {"Batch": ".batch", "Policy": ".policy", "TeachAugment": ".algorithm", "UserError": ".errors"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when a name that needs it is used: the command's help must not wait for it."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name], __name__), name)

@@ -1,0 +1,193 @@
+"""TeachAugment, Algorithm 1: a target and an augmenter, updated in turn. Start reading here.
+
+    teach = TeachAugment(model, num_classes=10, normalize=normalize)
+    for images, labels in loader:                                    # float images in [0, 1]
+        loss = cross_entropy(model(normalize(teach(images, labels))), labels)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()     # lines 6-8: the target
+        teach.step(images, labels)                                   # lines 3-5: the teacher; 10-12: the augmenter
+    teach.end_epoch()                                                # after each epoch: experience replay
+
+Line numbers refer to Algorithm 1 in the paper's appendix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from .augment.neural import NeuralAugmenter
+from .batch import Batch
+from .losses import color_distance, non_saturating
+from .objectives import Loss, teach_augment
+from .policy import Policy
+from .replay import Replay
+from .seeds import mix
+from .teachers import EMATeacher, FrozenTeacher, Teacher
+
+
+class TeachAugment:
+    """Owns the augmenter, the teacher, the replay and the augmenter's optimiser; the target stays yours.
+
+    target:       any module; it is read, never changed.
+    num_classes:  labels become the augmenter's context; None: no context.
+    channels:     of the images.
+    normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
+    loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term.
+    target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
+    teacher:      None for the EMA teacher, or a pretrained module.
+
+    The four techniques of Sec. 3.3, each of which can be switched off alone: ``non_saturating=False``,
+    ``smoothing=0``, ``color_weight=0``, ``n_buffer=0`` (no replay).
+    """
+
+    def __init__(
+        self,
+        target: nn.Module,
+        *,
+        num_classes: int | None = None,
+        channels: int = 3,
+        normalize: Callable[[Tensor], Tensor] | None = None,
+        loss: Loss = F.cross_entropy,
+        target_loss: Loss | None = None,
+        teacher: nn.Module | None = None,
+        ema_decay: float = 0.999,  # ξ
+        n_inner: int = 5,
+        n_buffer: int = 10,
+        replay_decay: float = 0.99,  # γ
+        replay_group: int = 8,
+        non_saturating: bool = True,
+        smoothing: float = 0.1,  # ε
+        color_weight: float = 10.0,  # λ
+        lr: float = 1e-3,
+        weight_decay: float = 1e-2,
+        seed: int = 0,
+    ) -> None:
+        self.target = unwrap(target)
+        self.device = next(self.target.parameters()).device
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mix(seed, "augmenter"))
+            self.augmenter = NeuralAugmenter(channels, num_classes).to(self.device)
+        self.teacher: Teacher = EMATeacher(self.target, ema_decay) if teacher is None else FrozenTeacher(teacher)
+        self.replay = Replay(self.augmenter, replay_decay, replay_group)
+        self.optimizer = torch.optim.AdamW(self.augmenter.parameters(), lr=lr, weight_decay=weight_decay)
+        self.normalize = normalize or nn.Identity()
+        self.objective = partial(
+            teach_augment,
+            loss=loss,
+            target_loss=target_loss or default_target_loss(loss, non_saturating, smoothing),
+        )
+        self.n_inner, self.n_buffer, self.color_weight = n_inner, n_buffer, color_weight
+        self.seed, self.steps, self.epochs = seed, 0, 0
+        self.generator = torch.Generator(device=self.device)
+        self._reseed()
+
+    def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Images for the target's next update, augmented, still in [0, 1]."""
+        return self.augment(Batch(images, labels)).image
+
+    @torch.no_grad()
+    def augment(self, batch: Batch) -> Batch:
+        """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
+        snapshots = self.replay.draw(len(batch), self.generator)
+        draw = self.augmenter.sample(len(batch), batch.label, self.generator, snapshots)
+        return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
+
+    def step(self, images: Tensor | Batch, labels: Tensor | None = None) -> dict[str, Tensor] | None:
+        """To be called after each update of the target with the batch before augmentation.
+
+        Updates the teacher (lines 3-5) and, every n_inner calls, the augmenter (lines 10-12). Returns what the
+        augmenter's update measured, as tensors on the device, or None when there was none.
+        """
+        batch = images if isinstance(images, Batch) else Batch(images, labels)
+        self.teacher.update(self.target)
+        self.steps += 1
+        measured = self.update_augmenter(batch) if self.steps % self.n_inner == 0 else None
+        self._reseed()
+        return measured
+
+    def update_augmenter(self, batch: Batch) -> dict[str, Tensor]:
+        """One step of gradient ascent on Eq. 1 minus the colour distance."""
+        with torch.enable_grad():
+            draw = self.augmenter.sample(len(batch), batch.label, self.generator)
+            colored = self.augmenter.color(batch, draw)  # x̃ = c(x), Eq. 4
+            augmented = self.augmenter.warp(colored, draw)  # x̂ = g(x̃), Eq. 5
+            image = self.normalize(augmented.image)
+            label = augmented.label if augmented.mask is None else augmented.mask
+            terms = self.objective(frozen(self.target, image), frozen(self.teacher.model, image), label)
+            distance = color_distance(batch.image, colored.image, generator=self.generator)
+            loss = self.color_weight * distance - terms.objective
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.replay.refresh()
+        return {
+            "objective": terms.objective.detach(),
+            "target_term": terms.target.detach(),
+            "teacher_term": terms.teacher.detach(),
+            "color_distance": distance.detach(),
+        }
+
+    def end_epoch(self) -> None:
+        """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""
+        self.epochs += 1
+        if self.n_buffer and self.epochs % self.n_buffer == 0:
+            self.replay.push()
+
+    def policy(self, **about: Any) -> Policy:
+        """What has been learned, frozen, to be saved and used without target or teacher."""
+        return Policy.of(self.augmenter, about)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""
+        return {
+            "augmenter": self.augmenter.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "teacher": self.teacher.state_dict(),
+            "replay": self.replay.state_dict(),
+            "seed": self.seed,
+            "steps": self.steps,
+            "epochs": self.epochs,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.augmenter.load_state_dict(state["augmenter"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.teacher.load_state_dict(state["teacher"])
+        self.replay.load_state_dict(state["replay"])
+        self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
+        self._reseed()
+
+    def _reseed(self) -> None:
+        """Random numbers between two steps depend on the seed and the number of steps alone."""
+        self.generator.manual_seed(mix(self.seed, "teach", self.steps))
+
+
+def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
+    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
+    if loss is not F.cross_entropy:
+        return loss
+    if use_non_saturating:
+        return partial(non_saturating, smoothing=smoothing)
+    return partial(F.cross_entropy, label_smoothing=smoothing)
+
+
+def frozen(model: nn.Module, image: Tensor) -> Any:
+    """f(x) with gradients to the image only: no weight gradient is computed, no weight or buffer changes."""
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    return functional_call(model, {**weights, **buffers}, (image,))
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The module inside DataParallel, DistributedDataParallel or torch.compile."""
+    while True:
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner

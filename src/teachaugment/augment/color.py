@@ -1,0 +1,49 @@
+"""Colour augmentation c: two networks scale and shift each pixel according to its colour and to noise (Eq. 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .functional import bounded, lattice, lattice_lookup, triangle_wave
+from .mlp import MLP, SubNetwork
+
+LATTICE = 17  # points per channel; see docs/performance.md for error and time against the per-pixel form
+
+
+class ColorDraw(NamedTuple):
+    """One colour map per image: everything random has been drawn."""
+
+    rgb: SubNetwork
+    level: Tensor  # [B, 2]: raw scale and shift of the whole image, from the noise network
+    weight: Tensor  # [B]: 1 applies the map, 0 is the identity
+
+
+class ColorAugmentation(nn.Module):
+    """An RGB network (any number of channels, in fact) and a noise network whose outputs are added."""
+
+    def __init__(
+        self, channels: int, classes: int | None, noise: int, dropout: float, scale_width: float, shift_width: float
+    ) -> None:
+        super().__init__()
+        self.scale_width, self.shift_width = scale_width, shift_width
+        self.rgb = MLP(channels, 128, 2 * channels, classes, dropout)
+        self.noise = MLP(noise, 512, 2, classes, dropout)
+
+    def forward(self, image: Tensor, draw: ColorDraw) -> Tensor:
+        """Colour each image with its map. Large images read it from a lattice: the price stops growing with pixels."""
+        b, c, h, w = image.shape
+        if c <= 3 and h * w > 2 * LATTICE**c:
+            colors = lattice(c, LATTICE, image.device, image.dtype)[None]
+            return triangle_wave(lattice_lookup(self.unfolded(colors, draw), image, LATTICE))
+        return triangle_wave(self.unfolded(image.flatten(2), draw)).reshape(b, c, h, w)
+
+    def unfolded(self, colors: Tensor, draw: ColorDraw) -> Tensor:
+        """The map before the triangle wave, on colours [B, C, P] (or [1, C, P]): x + w ((alpha - 1) x + beta)."""
+        raw_scale, raw_shift = draw.rgb(4 * colors - 2).chunk(2, 1)  # the network sees colours as -2 … 2
+        level_scale, level_shift = draw.level[:, :, None, None].unbind(1)
+        scale = bounded(raw_scale + level_scale, self.scale_width)
+        shift = bounded(raw_shift + level_shift, self.shift_width)
+        return colors + draw.weight[:, None, None] * torch.addcmul(shift, scale, colors)

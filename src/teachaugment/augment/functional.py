@@ -1,0 +1,77 @@
+"""Pure tensor functions of the augmentation: each takes its randomness as an argument and changes nothing in place."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def triangle_wave(x: Tensor) -> Tensor:
+    """t(x) = arccos(cos(pi x)) / pi in closed form: folds any value back into [0, 1] (Eq. 4).
+
+    The closed form has a slope of -1, 0 or 1 everywhere, where arccos(cos(.)) divides by zero at the folds.
+    """
+    return (x - 2 * torch.round(x / 2)).abs()
+
+
+def bounded(raw: Tensor, width: float) -> Tensor:
+    """Raw network outputs to (-width/2, width/2); zero stays zero (appendix, "Details of augmentation model")."""
+    return width * (torch.sigmoid(raw) - 0.5)
+
+
+def relaxed_bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+    """A differentiable draw of w in (0, 1) that is close to 0 or 1 (appendix, "Learning pipeline of probabilities").
+
+    ``logit`` is log p - log(1-p); the paper writes log p alone, with which w would not have mean p.
+    """
+    return torch.sigmoid((logistic(uniform) + logit) / temperature)
+
+
+def hard_bernoulli(logit: Tensor, uniform: Tensor) -> Tensor:
+    """The limit of :func:`relaxed_bernoulli` at temperature zero: exactly 0 or 1."""
+    return (logistic(uniform) + logit > 0).to(logit.dtype)
+
+
+def logistic(uniform: Tensor) -> Tensor:
+    """Samples of Logistic(0, 1) from samples of Uniform(0, 1); finite even where the uniform sample is 0 or 1."""
+    return torch.logit(uniform, eps=1e-6)
+
+
+def affine_warp(image: Tensor, matrix: Tensor, mode: str = "bilinear", fill: float = 0.0) -> Tensor:
+    """Affine(x, A): the output at position u is the input at A u, in coordinates from -1 to 1 (Eq. 5).
+
+    ``image`` is [B, C, H, W], ``matrix`` [B, 2, 3]; positions outside the image read ``fill``.
+    """
+    grid = F.affine_grid(matrix, list(image.shape), align_corners=False)
+    if fill:
+        return F.grid_sample(image - fill, grid, mode=mode, padding_mode="zeros", align_corners=False) + fill
+    return F.grid_sample(image, grid, mode=mode, padding_mode="zeros", align_corners=False)
+
+
+def warp_mask(mask: Tensor, matrix: Tensor, fill: int) -> Tensor:
+    """The same warp for a mask of class indices [B, H, W]: nearest neighbour, uncovered pixels become ``fill``."""
+    warped = affine_warp(mask[:, None].to(matrix.dtype), matrix, mode="nearest", fill=float(fill))
+    return warped[:, 0].round().to(mask.dtype)
+
+
+def lattice(channels: int, points: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """All colours of a regular lattice over [0, 1]^channels, [channels, points**channels], first channel fastest."""
+    axis = torch.linspace(0, 1, points, device=device, dtype=dtype)
+    axes = torch.meshgrid([axis] * channels, indexing="ij")
+    return torch.stack([a.flatten() for a in reversed(axes)])
+
+
+def lattice_lookup(values: Tensor, image: Tensor, points: int) -> Tensor:
+    """Read a colour map given on :func:`lattice` at the colours of an image, linearly between lattice points.
+
+    ``values`` is [B, C, points**C]: what the map makes of each lattice colour. ``image`` is [B, C, H, W] in [0, 1] with
+    one to three channels. A map that is linear in the colour is reproduced exactly.
+    """
+    b, c = image.shape[:2]
+    sides = [points if axis < c else 1 for axis in (2, 1, 0)]
+    grid = (2 * image - 1).permute(0, 2, 3, 1)[:, None]
+    if c < 3:
+        grid = F.pad(grid, (0, 3 - c))
+    volume = values.reshape(b, c, *sides)
+    return F.grid_sample(volume, grid, mode="bilinear", padding_mode="border", align_corners=True)[:, :, 0]

@@ -1,0 +1,39 @@
+"""What flows through one step: a batch of images and what is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORE = 255  # mask value of a pixel about which nothing is known
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images in [0, 1], on one device, with whatever goes with them."""
+
+    image: Tensor  # [B, C, H, W], float
+    label: Tensor | None = None  # [B] int64, or [B, K] float for soft and multi-label targets
+    mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
+    index: Tensor | None = None  # [B] int64, position in the split
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def replace(self, **changes: Any) -> Batch:
+        return replace(self, **changes)
+
+    def to(self, device: torch.device | str) -> Batch:
+        return self._map(lambda t: t.to(device, non_blocking=True))
+
+    def __getitem__(self, rows: slice | Tensor) -> Batch:
+        """The same fields for some of the images."""
+        return self._map(lambda t: t[rows])
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return self.replace(**{name: function(value) for name, value in values.items() if value is not None})

@@ -1,0 +1,275 @@
+"""The command ``teachaugment``. Nothing slow is imported before the settings have been checked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from teachaugment import __version__
+from teachaugment.config import SETTINGS, Config, Layer, read_yaml, resolve
+from teachaugment.errors import UserError, nearest
+
+COMMANDS = ("train", "evaluate")
+
+OVERVIEW = """\
+examples:
+  teachaugment train                                train a small network on generated images, in minutes
+  teachaugment train --data photos --epochs 100     train on your own folder of images
+  teachaugment train --help                         every setting
+  teachaugment evaluate runs/RUN                    accuracy of a finished run
+"""
+
+TRAIN_EXAMPLES = """\
+examples:
+  teachaugment train
+  teachaugment train --data photos --model wrn-16-2 --lr 0.1 --epochs 200 --seed 1
+  teachaugment train --strategy none                the same training without TeachAugment, to compare
+  teachaugment train --config my.yaml --teach.replay false
+  teachaugment train --resume runs/RUN --epochs 300
+
+A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each.
+Settings come from the defaults, then the file of --config, then the flags. Every setting has a long name,
+--section.field; in the file it is written 'section: {field: value}'.
+"""
+
+EVALUATE_EXAMPLES = """\
+examples:
+  teachaugment evaluate runs/RUN
+  teachaugment evaluate runs/RUN --data photos --json
+"""
+
+
+KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its complaints as one line like all the others."""
+
+    def error(self, message: str) -> Any:
+        raise UserError(message)
+
+
+class Chosen(argparse.Action):
+    """Remembers which flag gave a value, so that a message can name it."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        namespace.chosen = {**namespace.chosen, self.dest: (option_string, values)}
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """A flag for every setting: its long name, and the short one people know."""
+    groups: dict[str, Any] = {"": parser.add_argument_group("run")}
+    for key, setting in SETTINGS.items():
+        section = key.rpartition(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section)
+        short = setting.metadata["flag"]
+        shown = ",".join(map(str, setting.default)) if setting.many else str(setting.default)
+        shown = shown.lower() if shown in ("True", "False", "None") else shown or "empty"
+        help = f"{setting.metadata['help']} [{shown}]"
+        options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
+        groups[section].add_argument(
+            *([f"--{short}"] if short and short != key else []),
+            f"--{key}",
+            dest=key,
+            action=Chosen,
+            default=argparse.SUPPRESS,
+            metavar="|".join(setting.metadata["choices"] or (KINDS[setting.base],)),
+            help=help.replace("%", "%%"),
+            **options,
+        )
+    parser.set_defaults(chosen={})
+
+
+def make_parser() -> Parser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="teachaugment",
+        description="Learns the data augmentation while a vision model trains.",
+        epilog=OVERVIEW,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"teachaugment {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    train = commands.add_parser(
+        "train",
+        help="train a model",
+        usage="teachaugment train [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ...",
+        epilog=TRAIN_EXAMPLES,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    train.add_argument("--config", metavar="FILE", help="settings in YAML")
+    train.add_argument("--resume", metavar="RUN", help="continue the run in this directory")
+    add_settings(train)
+    evaluate = commands.add_parser(
+        "evaluate", help="evaluate a run", epilog=EVALUATE_EXAMPLES, formatter_class=raw, allow_abbrev=False
+    )
+    evaluate.add_argument("run", metavar="RUN", help="a run directory")
+    evaluate.add_argument("--data", metavar="FOLDER", help="other images of the same classes; default: the run's own")
+    evaluate.add_argument(
+        "--checkpoint", choices=("last", "best"), default="last", help="best: chosen on the validation split"
+    )
+    evaluate.add_argument("--device", metavar="TEXT", help="default: the run's own setting")
+    evaluate.add_argument("--workers", metavar="N", help="processes that read images from disk")
+    evaluate.add_argument("--json", action="store_true", help="print all metrics as JSON")
+    evaluate.add_argument("--output", metavar="FILE", help="write all metrics to this file as JSON")
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        raise UserError(f"unknown command {argv[0]!r}{nearest(argv[0], COMMANDS)}")
+    parser = make_parser()
+    if not argv:
+        parser.print_help()
+        raise SystemExit(0)
+    arguments, rest = parser.parse_known_args([_spelling(word) for word in argv])
+    if rest:
+        flags = [word.partition("=")[0] for word in rest if word.startswith("-")]
+        if not flags:
+            raise UserError(f"unexpected argument {rest[0]!r}; see teachaugment {arguments.command} --help")
+        known = parser._subparsers._group_actions[0].choices[arguments.command]._option_string_actions  # type: ignore
+        hint = nearest(flags[0], [name for name in known if name.startswith("--")])
+        short = hint if "did you mean" in hint else f"; see teachaugment {arguments.command} --help"
+        raise UserError(f"unknown flag {flags[0]}{short}")
+    return arguments
+
+
+def _spelling(word: str) -> str:
+    """``--batch_size`` as ``--batch-size`` and ``--teach.n-inner`` as ``--teach.n_inner``: both spellings are fine."""
+    flag, equals, value = word.partition("=")
+    if not flag.startswith("--"):
+        return word
+    name = flag[2:].replace("-", "_") if "." in flag else flag[2:].replace("_", "-")
+    return f"--{name}{equals}{value}"
+
+
+def flags_layer(chosen: dict[str, tuple[str, str]]) -> Layer:
+    return Layer(
+        {key: value for key, (_, value) in chosen.items()}, {key: option for key, (option, _) in chosen.items()}
+    )
+
+
+def run_train(arguments: argparse.Namespace) -> int:
+    from teachaugment import logs
+
+    layers = [flags_layer(arguments.chosen)]
+    if arguments.config:
+        layers.insert(0, read_yaml(arguments.config))
+    if arguments.resume:
+        layers.insert(0, read_yaml(existing_run(arguments.resume) / logs.CONFIG))
+    config = resolve(*layers)
+    if not arguments.resume:
+        logs.check_output(config)
+
+    from teachaugment import build
+
+    if arguments.resume:
+        moved = "output" in arguments.chosen
+        trainer, path = build.resume(config, Path(arguments.resume), into=Path(config.output or "") if moved else None)
+        print(f"continuing {path} after epoch {trainer.epoch} of {config.train.epochs}", file=sys.stderr)
+    else:
+        trainer = build.build(config)
+        path = logs.create_run(config)
+    print(build.describe(trainer, path), file=sys.stderr, flush=True)
+    try:
+        metrics = trainer.run(path)
+    except KeyboardInterrupt:
+        print(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}", file=sys.stderr)
+        return 130
+    print(report(config, metrics, path))
+    return 0
+
+
+def run_evaluate(arguments: argparse.Namespace) -> int:
+    from teachaugment import logs
+
+    path = existing_run(arguments.run)
+    names = {"device": "--device", "data.workers": "--workers"}
+    values = {"device": arguments.device, "data.workers": arguments.workers}
+    given = {key: value for key, value in values.items() if value is not None}
+    config = resolve(read_yaml(path / logs.CONFIG), Layer(given, names))
+
+    from teachaugment import build
+
+    metrics = build.evaluate_run(config, path, arguments.checkpoint, arguments.data)
+    text = json.dumps(metrics, indent=2)
+    if arguments.output:
+        try:
+            Path(arguments.output).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write --output {arguments.output}: {error.strerror}") from None
+    print(text if arguments.json else "\n".join(accuracy_lines(metrics["test"])))
+    return 0
+
+
+def existing_run(name: str) -> Path:
+    from teachaugment.logs import CONFIG
+
+    path = Path(name)
+    if not (path / CONFIG).is_file():
+        found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
+        raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
+    return path
+
+
+def accuracy_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
+    return [
+        f"{name:<8} {100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}"
+        for name, result in metrics.items()
+    ]
+
+
+def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
+    """What a person wants to know when a run has ended."""
+    from teachaugment import checkpoint, logs
+
+    lines = ["", *accuracy_lines(metrics["test"])]
+    if "best" in metrics:
+        best = metrics["best"]
+        right = 100 * best["test"]["target"]["accuracy"]
+        lines.append(f"best     {right:5.1f} %, target of epoch {best['epoch']}, chosen on the validation split")
+    if "probabilities" in metrics:
+        p = metrics["probabilities"]
+        lines.append(
+            f"learned   p_color {p['p_color']:.2f}, p_geometric {p['p_geometric']:.2f} (mean over the classes)"
+        )
+    lines += ["", f"{path}/"]
+    files = {
+        logs.CONFIG: "every setting of this run",
+        logs.LOG: "one line per epoch",
+        logs.METRICS: "final metrics, per class too",
+        checkpoint.LAST: f"the last epoch; train on with: teachaugment train --resume {path} --epochs N",
+        checkpoint.BEST: "the best epoch on the validation split",
+        logs.POLICY: "the learned augmentation",
+        logs.PICTURE: "originals beside augmented images",
+        "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
+    }
+    lines += [f"  {name:<19} {what}" for name, what in files.items() if (path / name).exists()]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 2 after a mistake the user can put right, 130 after Ctrl-C."""
+    with warnings.catch_warnings():
+        warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {message}\n"
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else list(argv))
+        return {"train": run_train, "evaluate": run_evaluate}[arguments.command](arguments)
+    except UserError as error:
+        print(f"teachaugment: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("teachaugment: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,101 @@
+"""One image file to RGB pixels, whatever its mode, and a plain error with the file's name when that fails."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from teachaugment.errors import UserError
+
+MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
+
+Box = tuple[float, float, float, float]
+
+
+class BadImage(UserError):
+    """A file that is not a readable image."""
+
+
+def dimensions(path: str | Path) -> tuple[int, int]:
+    """Height and width as displayed, from the header alone."""
+    try:
+        with Image.open(path) as file:
+            turned = file.getexif().get(0x0112, 1) >= 5  # EXIF orientation: stored on its side
+            return file.size if turned else file.size[::-1]
+    except Exception as error:  # Pillow's readers raise almost anything on a broken file
+        raise _bad(path, error) from None
+
+
+def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None) -> Tensor:
+    """A file as uint8 [3, H, W]: shorter side resized and the centre cropped, or with ``crop`` a random resized crop.
+
+    ``crop`` holds four numbers in [0, 1): area, aspect ratio, and position of the random crop.
+    """
+    try:
+        with Image.open(path) as file:
+            if file.width * file.height > MAX_PIXELS:
+                raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
+            # JPEG can decode straight to a half, quarter or eighth. Keep twice what the crop needs.
+            area = 1.0 if crop is None else _area(crop)
+            need = math.ceil(2 * max(size) / math.sqrt(area))
+            file.draft(None, (need, need))
+            image = to_rgb(ImageOps.exif_transpose(file))
+        height, width = size
+        box = _centre(image.size, size) if crop is None else _random_box(image.size, size, crop)
+        image = image.resize((width, height), Image.Resampling.BILINEAR, box=box)
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+    except Exception as error:
+        raise _bad(path, error) from None
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Any mode to RGB. 16 bits are scaled to 8; transparent pixels show white, as on a page."""
+    if image.mode.startswith("I"):
+        # Pillow's integer modes hold 16-bit grey images; its own conversion would clip them at 255.
+        values = np.asarray(image).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("its pixels are 32-bit integers; save it with 8 or 16 bits")
+        return Image.fromarray(((values * 255 + 32767) // 65535).astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise ValueError("its pixels are floating point, of unknown range; save it with 8 or 16 bits")
+    if image.mode.endswith(("A", "a")) or "transparency" in image.info:
+        image = image.convert("RGBA")
+        page = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(page, image)
+    return image.convert("RGB")
+
+
+def _bad(path: str | Path, error: Exception) -> BadImage:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if "cannot identify image file" in reason:
+        reason = "not an image in a known format"
+    return BadImage(f"cannot read image {path}: {reason}; repair or remove it, or set bad_images to skip")
+
+
+def _centre(have: tuple[int, int], want: tuple[int, int]) -> Box:
+    """The largest box of the wanted proportions in the middle: resizing it is shorter side, then centre crop."""
+    width, height = have
+    scale = min(width / want[1], height / want[0])
+    w, h = want[1] * scale, want[0] * scale
+    return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
+
+
+def _area(crop: Tensor) -> float:
+    """Share of the image that the random crop covers: 8 to 100 %, as is usual for ImageNet."""
+    return 0.08 + 0.92 * crop[0].item()
+
+
+def _random_box(have: tuple[int, int], want: tuple[int, int], crop: Tensor) -> Box:
+    """A box of random area and aspect ratio (3/4 to 4/3 of the wanted one). What sticks out is cut, not redrawn."""
+    width, height = have
+    _, ratio, left, top = crop.tolist()
+    aspect = want[1] / want[0] * (3 / 4) ** (1 - 2 * ratio)
+    area = _area(crop) * width * height
+    w, h = min(width, math.sqrt(area * aspect)), min(height, math.sqrt(area / aspect))
+    x, y = left * (width - w), top * (height - h)
+    return x, y, min(width, x + w), min(height, y + h)

@@ -1,0 +1,122 @@
+"""Batches in an order that seed and epoch alone decide, from memory or from disk, on any number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from teachaugment import seeds
+from teachaugment.batch import Batch
+from teachaugment.data.images import FolderSplit
+from teachaugment.data.splits import Split
+from teachaugment.errors import UserError
+
+
+def order(n: int, seed: int, epoch: int) -> Tensor:
+    """The permutation of ``n`` images in one epoch."""
+    return torch.randperm(n, generator=seeds.generator("cpu", seed, "order", epoch))
+
+
+def count(n: int, batch_size: int, *, drop_last: bool = False, world: int = 1) -> int:
+    """How many training batches each rank gets from ``n`` images in an epoch."""
+    whole, rest = divmod(n, batch_size * world)
+    return whole + int(not drop_last and rest >= world)
+
+
+def batches(
+    split: Split | FolderSplit,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    shuffle: bool,
+    device: torch.device | str,
+    workers: int = 0,
+    drop_last: bool = False,
+    rank: int = 0,
+    world: int = 1,
+    start: int = 0,
+) -> Iterator[Batch]:
+    """One epoch, images as float in [0, 1] on ``device``, from batch ``start`` on; nothing before it is decoded.
+
+    ``batch_size`` is per rank. Together, the ranks' batches are those of one process with ``world`` times the size.
+    With ``shuffle`` (training) every rank gets as many batches, of the same sizes, as the others, and fewer than
+    ``world`` images may be left over; without (evaluation) every image comes exactly once.
+    """
+    rows = order(len(split), seed, epoch) if shuffle else torch.arange(len(split))
+    mine = _share(rows, batch_size, shuffle, drop_last, rank, world)[start:]
+    device = torch.device(device)
+    if isinstance(split, Split):
+        yield from _from_memory(split.to(device), mine)
+    else:
+        yield from _from_disk(split, mine, seed, epoch, device, workers)
+
+
+def _share(rows: Tensor, batch_size: int, even: bool, drop_last: bool, rank: int, world: int) -> list[Tensor]:
+    """The batches of one rank."""
+    mine = []
+    for together in rows.split(batch_size * world):
+        if drop_last and len(together) < batch_size * world:
+            break
+        batch = together[rank::world]
+        mine.append(batch[: len(together) // world] if even else batch)
+    return [batch for batch in mine if len(batch)]
+
+
+def _as_float(image: Tensor) -> Tensor:
+    return image.to(torch.float32).div_(255)
+
+
+def _from_memory(split: Split, plan: list[Tensor]) -> Iterator[Batch]:
+    if not plan:
+        return
+    # One transfer of indices for the whole epoch.
+    for rows in torch.cat(plan).to(split.image.device).split([len(rows) for rows in plan]):
+        mask = None if split.mask is None else split.mask.index_select(0, rows).long()
+        image = split.image.index_select(0, rows)
+        yield Batch(_as_float(image), split.label.index_select(0, rows), mask, rows)
+
+
+class _Decoded(Dataset):
+    """Whole batches as items, so that a worker needs nothing but the batch's rows."""
+
+    def __init__(self, split: FolderSplit, plan: list[Tensor], seed: int, epoch: int):
+        self.split, self.plan, self.seed, self.epoch = split, plan, seed, epoch
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor, Tensor] | str:
+        try:
+            return self.split.read_many(self.plan[i].tolist(), self.seed, self.epoch)
+        except UserError as error:
+            return str(error)  # raised by the main process: DataLoader would wrap it in a traceback of many lines
+
+
+def _from_disk(
+    split: FolderSplit, plan: list[Tensor], seed: int, epoch: int, device: torch.device, workers: int
+) -> Iterator[Batch]:
+    loader = DataLoader(
+        _Decoded(split, plan, seed, epoch),
+        batch_size=None,
+        num_workers=min(workers, len(plan)),
+        pin_memory=_pays_to_pin(device),
+        generator=torch.Generator(),  # its own: DataLoader would otherwise draw from the global one
+    )
+    for item in loader:
+        if isinstance(item, str):
+            raise UserError(item)
+        image, label, index = item
+        if len(image):  # evaluation leaves out what it cannot read
+            batch = Batch(image, label, None, index).to(device)
+            yield batch.replace(image=_as_float(batch.image))
+
+
+def _pays_to_pin(device: torch.device) -> bool:
+    if not torch.accelerator.is_available():
+        return False
+    accelerator = torch.accelerator.current_accelerator()
+    return accelerator is not None and accelerator.type == device.type

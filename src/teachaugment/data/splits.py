@@ -1,0 +1,119 @@
+"""What a data set is: splits that are held decoded in memory, and the names and statistics that go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor
+
+from teachaugment import seeds
+from teachaugment.errors import UserError
+
+if TYPE_CHECKING:
+    from teachaugment.data.images import FolderSplit
+
+# Channel statistics people quote for these sets, so that numbers compare with the literature.
+STATISTICS = {
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+@dataclass
+class Split:
+    """Decoded images, all of one size, on one device."""
+
+    image: Tensor  # [N, C, H, W] uint8
+    label: Tensor  # [N] int64
+    mask: Tensor | None = None  # [N, H, W] uint8
+    _copy: Split | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def select(self, rows: Tensor) -> Split:
+        """The images at ``rows``, in that order."""
+        return Split(self.image[rows], self.label[rows], None if self.mask is None else self.mask[rows])
+
+    def to(self, device: torch.device | str) -> Split:
+        """The split on ``device``. The last copy is kept, so that an epoch does not upload it again."""
+        device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
+        if self.image.device == device:
+            return self
+        if self._copy is None or self._copy.image.device != device:
+            mask = None if self.mask is None else self.mask.to(device)
+            self._copy = Split(self.image.to(device), self.label.to(device), mask)
+        return self._copy
+
+
+AnySplit = TypeVar("AnySplit", "Split", "FolderSplit")
+
+
+@dataclass
+class DataSet:
+    """Train and test splits (``val`` only on request) and what a model has to know about them."""
+
+    name: str
+    train: Split | FolderSplit
+    test: Split | FolderSplit
+    classes: list[str]
+    channels: int
+    size: tuple[int, int]  # height, width
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    val: Split | FolderSplit | None = None
+
+
+def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:
+    """For each class the positions of its images, in an order that only seed and purpose decide."""
+    rows = []
+    for k in label.unique().tolist():
+        mine = (label == k).nonzero().flatten()
+        rows.append(mine[torch.randperm(len(mine), generator=seeds.generator("cpu", seed, purpose, k))])
+    return rows
+
+
+def hold_out(train: AnySplit, fraction: float, seed: int) -> tuple[AnySplit, AnySplit | None]:
+    """Take ``fraction`` of each class of ``train`` away for validation: the rest, and what was taken."""
+    if fraction == 0:
+        return train, None
+    val, rest = [], []
+    for rows in _shuffled_by_class(train.label, seed, "val"):
+        n = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+        val.append(rows[:n])
+        rest.append(rows[n:])
+    held = torch.cat(val).sort().values
+    if len(held) == 0:
+        raise UserError("val_fraction needs at least two training images in some class; every class has one")
+    return train.select(torch.cat(rest).sort().values), train.select(held)
+
+
+def few(train: AnySplit, per_class: int | None, seed: int) -> AnySplit:
+    """At most ``per_class`` images of each class. With one seed, the smaller choice is part of the larger one."""
+    if per_class is None:
+        return train
+    rows = torch.cat([rows[:per_class] for rows in _shuffled_by_class(train.label, seed, "few")])
+    return train.select(rows.sort().values)
+
+
+def statistics(name: str, image: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel in [0, 1]: known constants, or measured on ``image`` (uint8).
+
+    Measured through histograms: exact, in float64, and without a float copy of the images.
+    """
+    if name in STATISTICS and image.shape[1] == 3:
+        return STATISTICS[name]
+    values = torch.arange(256, dtype=torch.float64) / 255
+    mean, std = [], []
+    for channel in range(image.shape[1]):
+        parts = [torch.bincount(part[:, channel].flatten(), minlength=256) for part in image.split(1024)]
+        total = torch.stack(parts).sum(0)
+        share = total.double() / total.sum()
+        center = (share * values).sum()
+        mean.append(center.item())
+        # A channel without any variation is left unscaled rather than divided by zero.
+        std.append((share * (values - center) ** 2).sum().sqrt().item() or 1.0)
+    return tuple(mean), tuple(std)

@@ -1,0 +1,49 @@
+"""The target's optimiser: SGD with weight decay on weights only, and a learning rate that is a function of the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import nn
+from torch.optim import SGD
+
+
+def sgd(model: nn.Module, lr: float, momentum: float, nesterov: bool, weight_decay: float) -> SGD:
+    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) do not decay."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    return SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)
+
+
+def learning_rate(
+    step: int,
+    total: int,
+    *,
+    peak: float,
+    warmup: int = 0,
+    schedule: str = "cosine",
+    milestones: Sequence[int] = (),
+) -> float:
+    """The learning rate of step ``step`` of ``total`` (counted from 0); warm-up and milestones are in steps.
+
+    The warm-up rises linearly and takes at most half of the training, so that a short training still has a descent.
+    The cosine is exactly zero in the last step, however many there are (unless there is only one).
+    """
+    warmup = min(warmup, total // 2)
+    if step < warmup:
+        return peak * ((step + 1) / warmup)
+    if schedule == "constant" or total == 1:
+        return peak
+    if schedule == "step":
+        return peak * 0.1 ** sum(step >= milestone for milestone in milestones)
+    return peak * 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (total - warmup)))
+
+
+def default_milestones(epochs: int) -> list[float]:
+    """Epochs at which ``step`` decays when none are given: 90, 180 and 240 of 270, as in the paper's appendix."""
+    return [epochs * 90 / 270, epochs * 180 / 270, epochs * 240 / 270]

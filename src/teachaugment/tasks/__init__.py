@@ -1,0 +1,52 @@
+"""What a task must say so that one training loop serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from teachaugment.batch import Batch
+
+Augment = Callable[[Batch], Batch]  # the strategy: images in [0, 1] to images in [0, 1]
+
+
+class Meter(Protocol):
+    """Metrics that grow batch by batch on the device; only ``compute`` waits for it."""
+
+    def update(self, output: Any, batch: Batch, loss: Tensor | None = None) -> None: ...
+
+    def compute(self) -> dict[str, Any]: ...
+
+
+class Task(Protocol):
+    """Fixed augmentation, loss and metrics of one kind of learning."""
+
+    metric: str  # the name in a meter's result that says how good a model is; higher is better
+
+    def normalize(self, image: Tensor) -> Tensor:
+        """Images in [0, 1] to what the networks take."""
+        ...
+
+    def before(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """Fixed augmentation ahead of the strategy. The augmenter's own step sees its result too."""
+        ...
+
+    def forward(
+        self, model: nn.Module, batch: Batch, augment: Augment, generator: torch.Generator
+    ) -> tuple[Tensor, Any, Batch]:
+        """Loss, output and what the model saw, for one training step on the result of ``before``.
+
+        The task calls ``augment``, because one task needs one view of a batch and another needs two.
+        """
+        ...
+
+    def loss(self, output: Any, batch: Batch) -> Tensor:
+        """Mean loss over a batch."""
+        ...
+
+    def meter(self, device: torch.device) -> Meter:
+        """Fresh metrics."""
+        ...

@@ -1,0 +1,312 @@
+"""Training: epochs of target and augmenter updates, evaluation, checkpoints and the files a run leaves.
+
+Every random number is a function of the seed and the step: the data order of (seed, epoch), the fixed augmentation and
+the model's dropout of (seed, step), the learned augmentation of its own counters. A resumed run therefore equals the
+uninterrupted one without any stored generator state.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from teachaugment import checkpoint, logs, pictures
+from teachaugment.algorithm import TeachAugment
+from teachaugment.batch import Batch
+from teachaugment.config import Config, to_dict
+from teachaugment.data.loader import batches
+from teachaugment.data.splits import DataSet
+from teachaugment.errors import UserError
+from teachaugment.evaluate import evaluate, scalars
+from teachaugment.optim import default_milestones, learning_rate
+from teachaugment.seeds import mix
+from teachaugment.tasks import Augment, Meter, Task
+
+READ_EVERY = 0.5  # seconds between two looks at numbers on the device
+
+
+@dataclass
+class Trainer:
+    """All the objects of one run, and how far it has come."""
+
+    config: Config
+    task: Task
+    data: DataSet
+    target: nn.Module
+    optimizer: torch.optim.Optimizer
+    augment: Augment  # the strategy
+    teach: TeachAugment | None  # where the strategy is TeachAugment
+    device: torch.device
+    rank: int = 0  # of this process; it sets its random numbers apart
+    epoch: int = 0  # epochs done
+    step: int = 0  # steps done
+    best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
+    generator: torch.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator(device=self.device)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(1, len(self.data.train) // self.config.train.batch_size)
+
+    @property
+    def total_steps(self) -> int:
+        return self.steps_per_epoch * self.config.train.epochs
+
+    # --- one step, one epoch -------------------------------------------------------------------------------------
+
+    def train_step(self, batch: Batch, meter: Meter) -> dict[str, Tensor] | None:
+        """One update of the target, and with it what TeachAugment does after each of them."""
+        seed = self.config.seed
+        self.generator.manual_seed(mix(seed, self.rank, "fixed", self.step))
+        torch.manual_seed(mix(seed, self.rank, "model", self.step))  # dropout and its like inside the model
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
+        batch = self.task.before(batch, self.generator)
+        # 1. the target
+        loss, output, seen = self.task.forward(self.target, batch, self.augment, self.generator)
+        self.optimizer.zero_grad()
+        loss.backward()
+        if self.config.optim.clip:
+            nn.utils.clip_grad_norm_(self.target.parameters(), self.config.optim.clip)
+        self.optimizer.step()
+        self.step += 1
+        meter.update(output, seen, loss)
+        # 2. the teacher, and every n_inner steps the augmenter
+        return self.teach.step(batch) if self.teach is not None else None
+
+    def learning_rate(self) -> float:
+        """Of the coming step."""
+        optim, per_epoch = self.config.optim, self.steps_per_epoch
+        epochs = optim.milestones or default_milestones(self.config.train.epochs)
+        return learning_rate(
+            self.step,
+            self.total_steps,
+            peak=optim.lr,
+            warmup=round(optim.warmup_epochs * per_epoch),
+            schedule=optim.schedule,
+            milestones=[round(epoch * per_epoch) for epoch in epochs],
+        )
+
+    def train_epoch(self, display: logs.Display) -> dict[str, Any]:
+        """One pass over the training split; nothing waits for the device more often than ``READ_EVERY``."""
+        self.target.train()
+        meter = self.task.meter(self.device)
+        sums: dict[str, Tensor] = {}
+        updates, images, began = 0, 0, time.monotonic()
+        read = began
+        lr = self.learning_rate()
+        for batch in self.batches("train", training=True):
+            lr = self.learning_rate()
+            measured = self.train_step(batch, meter)
+            images += len(batch)
+            if measured is not None:
+                updates += 1
+                sums = {name: value + sums[name] if sums else value for name, value in measured.items()}
+            display.step(self.epoch + 1)
+            if time.monotonic() - read > READ_EVERY:
+                result = self._finite(scalars(meter.compute()))
+                read = time.monotonic()
+                display.reading(self.epoch + 1, result, images / (read - began))
+        record: dict[str, Any] = {"train": self._finite(scalars(meter.compute())), "lr": lr}
+        if self.teach is not None:
+            self.teach.end_epoch()
+            means = {name: float(value) / updates for name, value in sums.items()}
+            record["teach"] = {**means, **self.probabilities(), "snapshots": len(self.teach.replay)}
+        seconds = time.monotonic() - began
+        self.epoch += 1
+        return {**record, "time": {"seconds": seconds, "images_per_second": images / max(seconds, 1e-9)}}
+
+    def _finite(self, metrics: dict[str, float]) -> dict[str, float]:
+        if not math.isfinite(metrics["loss"]):
+            raise UserError(
+                f"the loss became {metrics['loss']} in epoch {self.epoch + 1}, by step {self.step}; "
+                f"a lower learning rate than {self.config.optim.lr:g} (--lr), a longer warm-up "
+                "(--optim.warmup_epochs) or --optim.clip 5 may help"
+            )
+        return metrics
+
+    # --- the whole run -------------------------------------------------------------------------------------------
+
+    def run(self, path: Path) -> dict[str, Any]:
+        """Train to the last epoch, leaving everything in ``path``; returns the final metrics."""
+        config = self.config.train
+        log = logs.Log(path / logs.LOG, self.step)
+        board = logs.Board(path / "tensorboard", self.step) if config.tensorboard else None
+        display = logs.Display(self.total_steps, self.step, config.epochs)
+        try:
+            if self.step == 0:
+                parameters = sum(p.numel() for p in self.target.parameters())
+                log.write({"event": "start", "step": 0, "parameters": parameters, **self._counts()})
+            results: dict[str, Any] = {}
+            while self.epoch < config.epochs:
+                results = self._one_epoch(path, log, board, display)
+            metrics = self.finish(path, results.get("test"))
+            log.write({"event": "end", "epoch": self.epoch, "step": self.step, **_short(metrics)})
+        finally:
+            display.close()
+            log.close()
+            if board is not None:
+                board.close()
+        return metrics
+
+    def _one_epoch(self, path: Path, log: logs.Log, board: logs.Board | None, display: logs.Display) -> dict[str, Any]:
+        """Train, evaluate if it is time, and only then log and save; returns the evaluation by split."""
+        config, results = self.config.train, {}
+        record = self.train_epoch(display)
+        last = self.epoch == config.epochs
+        if last or self.epoch % config.eval_every == 0:
+            split = "val" if self.data.val is not None else "test"
+            began = time.monotonic()
+            results = {split: self.evaluate(split)}
+            record[split] = {name: scalars(result) for name, result in results[split].items()}
+            record["time"]["evaluation_seconds"] = time.monotonic() - began
+            if board is not None and self.teach is not None:
+                board.picture("augmented", pictures.to_tensor(self.picture()), self.step)
+        record = {"event": "epoch", "epoch": self.epoch, "step": self.step, **record}
+        is_best = self._note_best(record)
+        log.write(record)
+        if board is not None:
+            board.scalars({k: v for k, v in record.items() if k not in ("epoch", "step")}, self.step)
+        display.epoch(record, self.task.metric)
+        if last or is_best or self.epoch % config.save_every == 0:
+            self._check_weights()
+            state = self.state_dict()
+            if is_best:  # before the last one: killed in between, this epoch is repeated and written again
+                checkpoint.save(path / checkpoint.BEST, state)
+            checkpoint.save(path / checkpoint.LAST, state)
+        return results
+
+    def _note_best(self, record: dict[str, Any]) -> bool:
+        """Whether this epoch is the best so far. Only a validation split may choose, never the test split."""
+        if "val" not in record:
+            return False
+        value = record["val"]["target"][self.task.metric]
+        if self.best is not None and value <= self.best[self.task.metric]:
+            return False
+        self.best = {"epoch": self.epoch, self.task.metric: value}
+        return True
+
+    def _check_weights(self) -> None:
+        """No checkpoint ever holds a number that is not finite."""
+        tensors = [p.detach() for p in self.target.parameters()]
+        if not bool(torch.stack(torch._foreach_norm(tensors)).isfinite().all()):
+            raise UserError(f"a weight is no longer finite after step {self.step}; a lower --lr may help")
+
+    def finish(self, path: Path, test: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Evaluate on the test split, unless that is done, and write ``metrics.json``, the policy and the picture."""
+        metrics: dict[str, Any] = {"epoch": self.epoch, "step": self.step, "classes": self.data.classes}
+        metrics["test"] = test or self.evaluate("test")
+        if self.teach is not None:
+            metrics["probabilities"] = self.probabilities()
+            about = {"data": self.data.name, "classes": self.data.classes, "epochs": self.epoch}
+            self.teach.policy(**about).save(path / logs.POLICY)
+        self.picture().save(path / logs.PICTURE)
+        if self.best is not None:
+            last = self.state_dict()
+            self.load_state_dict(checkpoint.load(path / checkpoint.BEST, self.device), path / checkpoint.BEST)
+            metrics["best"] = {**(self.best or {}), "test": self.evaluate("test")}
+            self.load_state_dict(last, path / checkpoint.LAST)
+        text = json.dumps(metrics, indent=2) + "\n"
+        checkpoint.write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
+        return metrics
+
+    # --- parts ---------------------------------------------------------------------------------------------------
+
+    def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
+        """One pass over a split, on the device; in training in the order of (seed, epoch)."""
+        data, config = getattr(self.data, split), self.config
+        return batches(
+            data,
+            config.train.batch_size,
+            seed=config.seed,
+            epoch=self.epoch,
+            shuffle=training,
+            device=self.device,
+            workers=config.data.workers,
+            drop_last=training and len(data) >= config.train.batch_size,
+        )
+
+    def evaluate(self, *splits: str) -> dict[str, dict[str, Any]]:
+        """Metrics of the target and, with TeachAugment, of the teacher, on these splits together."""
+        models = {"target": self.target}
+        if self.teach is not None:
+            models["teacher"] = self.teach.teacher.model
+        return evaluate(models, self.task, chain.from_iterable(map(self.batches, splits)), self.device)
+
+    def probabilities(self) -> dict[str, float]:
+        """The learned p_c and p_g, averaged over the classes."""
+        assert self.teach is not None
+        values = self.teach.augmenter.probabilities()
+        return {f"p_{name}": float(value.mean()) for name, value in values.items()}
+
+    @torch.no_grad()
+    def picture(self, count: int = 8, versions: int = 4) -> pictures.Picture:
+        """Training images, of as many classes as possible, beside what the current augmentation makes of them.
+
+        The same images and random numbers every time, so that the pictures of a run can be compared.
+        """
+        seed = self.config.seed
+        batch = next(batches(self.data.train, 16 * count, seed=seed, epoch=0, shuffle=True, device=self.device))
+        labels = batch.label.tolist() if batch.label is not None else [0] * len(batch)
+        firsts = sorted(range(len(batch)), key=lambda i: (labels[:i].count(labels[i]), labels[i]))
+        batch = batch[torch.tensor(firsts[:count], device=self.device)]
+        generator = torch.Generator(device=self.device).manual_seed(mix(seed, "picture"))
+        made = []
+        for _ in range(versions):
+            if self.teach is not None:
+                made.append(self.teach.augmenter(batch, generator).image)
+            else:
+                made.append(self.augment(self.task.before(batch, generator)).image)
+        return pictures.comparison(batch.image, made, [self.data.classes[labels[i]] for i in firsts[:count]])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a resumed run needs, as plain containers, numbers and tensors."""
+        data = self.data
+        return {
+            "config": to_dict(self.config),
+            "data": {
+                "classes": list(data.classes),
+                "channels": data.channels,
+                "size": list(data.size),
+                "mean": list(data.mean),
+                "std": list(data.std),
+                **self._counts(),
+            },
+            "epoch": self.epoch,
+            "step": self.step,
+            "best": self.best,
+            "target": self.target.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "teach": self.teach.state_dict() if self.teach is not None else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], where: Path) -> None:
+        try:
+            self.target.load_state_dict(state["target"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.teach is not None:
+                self.teach.load_state_dict(state["teach"])
+            self.epoch, self.step, self.best = state["epoch"], state["step"], state["best"]
+        except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None
+
+    def _counts(self) -> dict[str, int]:
+        splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}
+        return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
+
+
+def _short(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The final metrics without their tables, for the log."""
+    return {"test": {name: scalars(result) for name, result in metrics["test"].items()}}

@@ -1,0 +1,239 @@
+"""Image folders: structure, modes, sizes, broken files, and splits that only names and seed decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from teachaugment.data import FolderSplit, Split, images, load
+from teachaugment.data.decode import decode
+from teachaugment.errors import UserError
+
+
+def picture(path, value=0, size=(12, 10)):
+    """A picture whose pixels say which one it is; ``size`` is width, height."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (value, 255 - value, 7)).save(path)
+    return path
+
+
+def folder(root, counts, size=(12, 10)):
+    value = 0
+    for name, n in counts.items():
+        for i in range(n):
+            picture(root / name / f"{i}.png", value % 256, size)
+            value += 1
+    return root
+
+
+def reds(split):
+    return split.image[:, 0, 0, 0].tolist()
+
+
+def one_line(root, says, **keywords):
+    with pytest.raises(UserError, match=says) as error:
+        load(root, **keywords)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# Structure
+
+
+@pytest.mark.parametrize("other", ["val", "test"])
+def test_train_and_val_or_test_folders_are_the_splits_and_classes_are_sorted(tmp_path, other):
+    folder(tmp_path / "train", {"dog": 3, "cat": 2})
+    folder(tmp_path / other, {"cat": 1, "dog": 1})
+    data = load(tmp_path)
+    assert data.classes == ["cat", "dog"] and data.val is None and data.channels == 3
+    assert data.train.label.tolist() == [0, 0, 1, 1, 1] and reds(data.train) == [3, 4, 0, 1, 2]
+    assert data.test.label.tolist() == [0, 1]
+
+
+def test_with_val_and_test_folders_both_are_used(tmp_path):
+    for name, n in {"train": 3, "val": 2, "test": 1}.items():
+        folder(tmp_path / name, {"a": n, "b": n})
+    data = load(tmp_path)
+    assert (len(data.train), len(data.val), len(data.test)) == (6, 4, 2)
+    one_line(tmp_path, "its own val/", val_fraction=0.1)
+
+
+def test_one_folder_is_split_by_class_and_only_names_and_seed_decide(tmp_path):
+    folder(tmp_path / "one", {"a": 20, "b": 10})
+    data = load(tmp_path / "one", seed=1)
+    assert torch.bincount(data.test.label).tolist() == [4, 2]
+    assert sorted(reds(data.train) + reds(data.test)) == list(range(30))
+    (tmp_path / "one").rename(tmp_path / "elsewhere")
+    assert reds(load(tmp_path / "elsewhere", seed=1).test) == reds(data.test)
+    assert reds(load(tmp_path / "elsewhere", seed=2).test) != reds(data.test)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    assert load(folder(tmp_path, {"car": 3, "train": 3})).classes == ["car", "train"]
+
+
+def test_per_class_and_validation_apply_to_folders(tmp_path):
+    data = load(folder(tmp_path, {"a": 20, "b": 20}), per_class=3, val_fraction=0.25)
+    assert (len(data.train), len(data.val), len(data.test)) == (6, 8, 8)
+    assert not set(reds(data.val)) & set(reds(data.train) + reds(data.test))
+
+
+def test_impossible_folders_are_refused_in_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    one_line(tmp_path / "empty", "no class folders")
+    one_line(tmp_path / "missing", "no data set, folder")
+    one_line(folder(tmp_path / "single", {"cat": 4}), r"only one class \(cat\)")
+    one_line(folder(tmp_path / "lonely", {"a": 1, "b": 1}), "one image per class")
+    folder(tmp_path / "alone/train", {"a": 2, "b": 2})
+    one_line(tmp_path / "alone", "neither val/ nor test/")
+    folder(tmp_path / "alone/test", {"a": 1, "zebra": 1})
+    one_line(tmp_path / "alone", "train/ does not have: zebra")
+    folder(tmp_path / "hollow", {"a": 2, "b": 2})
+    (tmp_path / "hollow/c").mkdir()
+    one_line(tmp_path / "hollow", "hollow/c has no images")
+
+
+# Pixels
+
+
+def gradient16():
+    return np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
+
+
+def test_every_mode_becomes_rgb(tmp_path):
+    def back(image, name="x.png", **how):
+        image.save(tmp_path / name, **how)
+        return decode(tmp_path / name, (8, 8))
+
+    grey = np.arange(0, 256, 4, dtype=np.uint8).reshape(8, 8)
+    expected = torch.from_numpy(grey).expand(3, 8, 8)
+    assert torch.equal(back(Image.fromarray(grey)), expected)
+    assert torch.equal(back(Image.fromarray(grey).convert("P")), expected)
+    assert torch.equal(back(Image.fromarray(grey).convert("LA")), expected)
+
+    wide = torch.from_numpy(np.round(gradient16() / 257).astype(np.uint8)).expand(3, 8, 8)
+    assert torch.equal(back(Image.fromarray(gradient16())), wide)
+    assert torch.equal(back(Image.fromarray(gradient16()), "x.tif"), wide)
+
+    cmyk = back(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "x.jpg", quality=95)
+    assert (cmyk[:, 4, 4].int() - torch.tensor([255, 0, 0])).abs().max() < 12
+
+    assert back(Image.new("1", (8, 8), 1)).eq(255).all()
+
+
+def test_transparent_pixels_show_white(tmp_path):
+    image = Image.new("RGBA", (8, 8), (200, 0, 0, 255))
+    image.paste((0, 0, 0, 0), (0, 0, 4, 8))
+    image.save(tmp_path / "x.png")
+    image.quantize(4).save(tmp_path / "palette.png")
+    for name in ("x.png", "palette.png"):
+        pixels = decode(tmp_path / name, (8, 8))
+        assert pixels[:, 0, 0].tolist() == [255, 255, 255] and pixels[:, 0, 7].tolist() == [200, 0, 0]
+
+
+def test_photographs_are_turned_upright(tmp_path):
+    image = Image.new("RGB", (8, 4), "black")
+    image.paste((255, 255, 255), (0, 0, 4, 4))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored on its side: the left half belongs on top
+    image.save(tmp_path / "x.png", exif=exif)
+    pixels = decode(tmp_path / "x.png", (8, 4))
+    assert pixels[:, 0].min() > 250 and pixels[:, 7].max() < 5
+
+
+def test_shorter_side_is_resized_and_the_centre_cropped(tmp_path):
+    image = np.zeros((20, 60, 3), dtype=np.uint8)
+    image[:, 20:40] = 255  # the middle third is white
+    Image.fromarray(image).save(tmp_path / "x.png")
+    assert decode(tmp_path / "x.png", (10, 10))[:, :, 1:-1].min() > 200
+    assert decode(tmp_path / "x.png", (40, 40)).shape == (3, 40, 40)
+
+
+def test_images_of_one_small_size_keep_it_and_others_become_224(tmp_path):
+    assert load(folder(tmp_path / "a", {"x": 2, "y": 2}, (12, 10))).size == (10, 12)
+    assert load(folder(tmp_path / "b", {"x": 2, "y": 2}, (65, 65))).size == (224, 224)
+    folder(tmp_path / "c", {"x": 2, "y": 2}, (12, 10))
+    picture(tmp_path / "c/x/odd.png", size=(12, 11))
+    assert load(tmp_path / "c").size == (224, 224)
+    assert load(tmp_path / "c", size=16).train.image.shape[1:] == (3, 16, 16)
+
+
+# Broken files
+
+
+@pytest.mark.parametrize("in_memory", ["always", "never"])
+def test_a_broken_image_is_named_or_skipped(tmp_path, in_memory):
+    folder(tmp_path, {"a": 10, "b": 10})
+    (tmp_path / "a/broken.png").write_bytes(b"no picture")
+    noise = np.random.default_rng(0).integers(0, 256, (10, 12, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "b/short.png")
+    (tmp_path / "b/short.png").write_bytes((tmp_path / "b/short.png").read_bytes()[:200])
+    assert "a/broken.png" in one_line(tmp_path, "cannot read image", in_memory=in_memory)
+    if in_memory == "always":
+        with pytest.warns(UserWarning, match=r"skipped 2 unreadable image\(s\)"):
+            data = load(tmp_path, size=10, bad_images="skip", in_memory=in_memory)
+        assert len(data.train) + len(data.test) == 20
+
+
+def test_a_class_with_no_readable_training_image_is_refused(tmp_path):
+    folder(tmp_path / "train", {"a": 2})
+    folder(tmp_path / "test", {"a": 2})
+    (tmp_path / "train/b").mkdir()
+    (tmp_path / "train/b/x.png").write_bytes(b"no picture")
+    with pytest.warns(UserWarning):
+        one_line(tmp_path, "class b has no readable", bad_images="skip")
+
+
+def test_decompression_bombs_are_refused_by_name(tmp_path, monkeypatch):
+    folder(tmp_path, {"a": 3, "b": 3})
+    picture(tmp_path / "a/bomb.png", size=(40, 40))
+    monkeypatch.setattr("teachaugment.data.decode.MAX_PIXELS", 1000)
+    assert "a/bomb.png" in one_line(tmp_path, "over the limit", size=8)
+
+
+def test_what_pillow_itself_calls_a_bomb_is_refused_by_name(tmp_path, monkeypatch):
+    folder(tmp_path, {"a": 3, "b": 3})
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
+    assert "a/0.png" in one_line(tmp_path, "bomb", size=8)
+
+
+def test_floating_point_images_are_refused_because_their_range_is_unknown(tmp_path):
+    Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "x.tif")
+    with pytest.raises(UserError, match="floating point"):
+        decode(tmp_path / "x.tif", (8, 8))
+
+
+# Memory or disk
+
+
+def test_what_is_too_large_for_memory_streams(tmp_path, monkeypatch):
+    folder(tmp_path, {"a": 10, "b": 10})
+    assert isinstance(load(tmp_path).train, Split)
+    monkeypatch.setattr(images, "IN_MEMORY_BYTES", 20 * 3 * 120 - 1)
+    data = load(tmp_path)
+    assert isinstance(data.train, FolderSplit) and data.train.crop and not data.test.crop
+    assert isinstance(load(tmp_path, in_memory="always").train, Split)
+
+
+def test_streamed_and_decoded_folders_agree(tmp_path):
+    folder(tmp_path, {"a": 10, "b": 10})
+    memory, disk = load(tmp_path, in_memory="always"), load(tmp_path, in_memory="never")
+    image, label, index = disk.test.read_many(list(range(len(disk.test))), 0, 0)
+    assert torch.equal(image, memory.test.image) and torch.equal(label, memory.test.label)
+    assert (memory.classes, memory.size, memory.mean) == (disk.classes, disk.size, disk.mean)
+    assert index.tolist() == list(range(4))
+
+
+def test_slow_decoding_reports_plain_lines_when_there_is_no_terminal(capsys, monkeypatch):
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr(images.time, "monotonic", lambda: next(clock))
+    assert list(images._progress(range(3), 3)) == [0, 1, 2]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines and lines[0].startswith("decoding: ") and "\r" not in lines[0]
+
+
+def test_fast_decoding_says_nothing(tmp_path, capsys):
+    load(folder(tmp_path, {"a": 3, "b": 3}))
+    assert capsys.readouterr().err == ""

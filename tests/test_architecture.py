@@ -1,0 +1,253 @@
+"""Who imports whom, how long a file may be, and which calls nobody makes: docs/architecture.md, checked.
+
+The imports are read from the source, lazy ones and those for type checkers included.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "teachaugment"
+FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+MAX_LINES = 350
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the files of one place may import: of this package (a name opens what is below it), and of others."""
+
+    files: str
+    inside: set[str] = field(default_factory=set)
+    outside: set[str] = field(default_factory=set)
+
+
+# The first rule that matches a file holds for it. Every file has a rule and every rule has a file.
+EVERYTHING = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in FILES} - {"cli"}
+RULES = [
+    Rule("__init__.py", {"algorithm", "batch", "errors", "policy"}),
+    Rule("__main__.py", {"cli"}),
+    # What everything stands on.
+    Rule("errors.py"),
+    Rule("settings.py", {"errors"}),
+    Rule("seeds.py", set(), {"torch"}),
+    Rule("batch.py", {"errors"}, {"torch"}),
+    # Pure functions and networks: torch, and nothing of this package.
+    Rule("augment/functional.py", {"errors"}, {"torch"}),
+    Rule("losses.py", {"errors"}, {"torch"}),
+    Rule("models/*.py", {"errors", "models"}, {"torch"}),
+    # What is made of those.
+    Rule("augment/*.py", {"augment", "batch", "errors", "losses", "seeds"}, {"torch"}),
+    Rule("tasks/*.py", {"augment.fixed", "batch", "errors", "losses", "models", "seeds", "tasks"}, {"torch"}),
+    Rule("data/*.py", {"batch", "data", "errors", "seeds"}, {"PIL", "numpy", "torch", "torchvision", "tqdm"}),
+    # The method. It never sees a model, a data set, a configuration or the command.
+    Rule("objectives.py", {"errors", "losses"}, {"torch"}),
+    Rule("teachers.py", {"errors"}, {"torch"}),
+    Rule("replay.py", {"augment", "batch", "errors", "seeds"}, {"torch"}),
+    Rule("policy.py", {"augment", "batch", "errors", "seeds"}, {"safetensors", "torch", "torchvision"}),
+    Rule(
+        "algorithm.py",
+        {"augment", "batch", "errors", "losses", "objectives", "policy", "replay", "seeds", "teachers"},
+        {"torch"},
+    ),
+    # A run. The configuration needs no torch, so that a mistake in it is reported at once.
+    Rule("config.py", {"errors", "settings"}, {"yaml"}),
+    Rule("checkpoint.py", {"errors"}, {"torch"}),
+    Rule("optim.py", {"errors"}, {"torch"}),
+    Rule("pictures.py", {"errors"}, {"PIL", "torch"}),
+    Rule("logs.py", {"config", "errors"}, {"torch", "tqdm"}),
+    Rule("evaluate.py", {"batch", "errors", "tasks"}, {"torch"}),
+    Rule(
+        "train.py",
+        {
+            *("algorithm", "batch", "checkpoint", "config", "data", "errors"),
+            *("evaluate", "logs", "optim", "pictures", "seeds", "tasks"),
+        },
+        {"torch"},
+    ),
+    Rule("build.py", EVERYTHING, {"torch"}),
+    Rule("cli.py", {"__init__", "build", "checkpoint", "config", "errors", "logs", "train"}),
+]
+
+# Where a number fetched from the device would make every step wait for it.
+HOT = ["algorithm.py", "augment/*.py", "losses.py", "replay.py", "teachers.py"]
+
+
+def rule_of(file: str) -> Rule | None:
+    return next((rule for rule in RULES if matches(file, rule.files)), None)
+
+
+def matches(file: str, pattern: str) -> bool:
+    """Glob match part by part: `augment/*.py` is that folder and none below it."""
+    path, parts = Path(file), Path(pattern).parts
+    return len(path.parts) == len(parts) and path.match(pattern)
+
+
+def tree_of(file: str) -> ast.Module:
+    return ast.parse((PACKAGE / file).read_text(encoding="utf-8"), filename=file)
+
+
+def module_of(dotted: str) -> str:
+    """The longest beginning of `teachaugment.a.b.name` that is a module, without the package's own name."""
+    parts = dotted.split(".")[1:]
+    while parts and f"{'/'.join(parts)}.py" not in FILES and f"{'/'.join(parts)}/__init__.py" not in FILES:
+        parts.pop()
+    return ".".join(parts) or "__init__"
+
+
+def imports(tree: ast.AST, file: str) -> tuple[set[str], set[str]]:
+    """What the source imports: modules of this package, and the names of other packages but the standard library."""
+    dotted: set[str] = set()
+    package = ["teachaugment", *Path(file).parts[:-1]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            dotted |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            dotted |= {f"{base}.{alias.name}" for alias in node.names}
+    inside = {module_of(name) for name in dotted if name.split(".")[0] == "teachaugment"}
+    outside = {name.split(".")[0] for name in dotted} - {"teachaugment"} - set(sys.stdlib_module_names)
+    return inside, outside
+
+
+def at_start(tree: ast.Module) -> ast.Module:
+    """The part of the source that runs when it is imported: no function bodies, nothing for type checkers only."""
+
+    class Strip(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+            return None
+
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
+
+    return Strip().visit(tree)
+
+
+def broken(rule: Rule, tree: ast.AST, file: str) -> list[str]:
+    inside, outside = imports(tree, file)
+    may = {name for name in inside if any(name == open_ or name.startswith(f"{open_}.") for open_ in rule.inside)}
+    return sorted(inside - may) + sorted(outside - rule.outside)
+
+
+def banned(tree: ast.AST, hot: bool = False) -> list[str]:
+    """Calls that run code from a file, or that make the device wait where every step passes."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        weights_only = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "weights_only"]
+        if (
+            name in ("eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "pickle.load", "pickle.loads")
+            or (name == "torch.load" and weights_only != ["True"])
+            or weights_only == ["False"]
+            or (hot and name.endswith(".item"))
+        ):
+            found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def test_the_package_is_found():
+    assert {"algorithm.py", "build.py", "cli.py", "augment/functional.py", "models/__init__.py"} <= set(FILES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.files)
+def test_every_rule_has_a_file(rule):
+    assert any(rule_of(file) is rule for file in FILES), f"no file for the rule {rule.files!r}: take the rule out"
+
+
+@pytest.mark.parametrize("pattern", HOT)
+def test_every_hot_place_exists(pattern):
+    assert any(matches(file, pattern) for file in FILES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_imports_only_what_its_place_allows(file):
+    rule = rule_of(file)
+    assert rule is not None, f"{file} has no rule in {__file__}: say there what it may import"
+    wrong = broken(rule, tree_of(file), file)
+    assert not wrong, f"{file} must not import {', '.join(wrong)}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): imports(at_start(tree_of(file)), file)[0]
+        for file in FILES
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import circle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_holds_one_idea(file):
+    lines = len((PACKAGE / file).read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_LINES, f"{file} has {lines} lines: it may hold two ideas"
+    assert Path(file).name != "utils.py", "a file is named after its idea"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_banned_call(file):
+    assert not banned(tree_of(file), hot=any(matches(file, pattern) for pattern in HOT))
+
+
+@pytest.mark.parametrize("folder", ["examples", "experiments", "benchmarks"])
+def test_no_banned_call_beside_the_package(folder):
+    found = {path.name: banned(ast.parse(path.read_text(encoding="utf-8"))) for path in (ROOT / folder).rglob("*.py")}
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "eval(text)",
+        "exec(text)",
+        "yaml.load(text, Loader)",
+        "pickle.load(file)",
+        "torch.load(path)",
+        "torch.load(path, map_location='cpu', weights_only=flag)",
+        "anything(path, weights_only=False)",
+        "loss.mean().item()",
+    ],
+)
+def test_banned_calls_are_seen(source):
+    assert banned(ast.parse(source), hot=True)
+
+
+@pytest.mark.parametrize(
+    "source", ["model.eval()", "table.items()", "yaml.safe_load(text)", "torch.load(path, weights_only=True)"]
+)
+def test_harmless_calls_are_not_banned(source):
+    assert not banned(ast.parse(source), hot=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("from teachaugment.models import create", ["models"]),
+        ("from teachaugment import data", ["data"]),
+        ("import teachaugment.models.wide_resnet", ["models.wide_resnet"]),
+        ("from .config import Config", ["config"]),
+        ("from . import cli", ["cli"]),
+        ("def later():\n    from teachaugment.build import build", ["build"]),
+        ("import torchvision.transforms", ["torchvision"]),
+        ("import math\nimport torch.nn as nn\nfrom .augment.neural import x\nfrom teachaugment.batch import Batch", []),
+    ],
+)
+def test_forbidden_imports_of_the_algorithm_are_seen(source, seen):
+    rule = rule_of("algorithm.py")
+    assert rule is not None
+    assert broken(rule, ast.parse(source), "algorithm.py") == seen
+
+
+def test_relative_imports_are_followed_upwards():
+    inside, _ = imports(ast.parse("from ..data import load\nfrom .functional import warp"), "augment/color.py")
+    assert inside == {"data", "augment.functional"}
