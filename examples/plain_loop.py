@@ -24,7 +24,7 @@ def main() -> None:
     data = shapes(train=args.train, test=args.test)
     train = TensorDataset(data.train.image.float() / 255, data.train.label)
     loader = DataLoader(train, batch_size=50, shuffle=True)
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
     def normalize(images: torch.Tensor) -> torch.Tensor:
         return (images - 0.5) / 0.25

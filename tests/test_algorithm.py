@@ -72,6 +72,14 @@ def test_the_augmenter_is_updated_every_n_inner_steps():
     assert [teach.step(x, y) is not None for _ in range(7)] == [False, False, True, False, False, True, False]
 
 
+def test_the_augmenter_is_updated_on_the_given_share_of_the_batch():
+    seen = []
+    target = network()
+    teach = TeachAugment(target, num_classes=4, n_inner=1, fraction=0.3, normalize=lambda x: seen.append(len(x)) or x)
+    teach.step(*images(10))
+    assert seen == [3]
+
+
 def test_everything_learns():
     target = network()
     teach = TeachAugment(target, num_classes=4, n_inner=1)

@@ -41,10 +41,13 @@ RULES = [
     # Pure functions and networks: torch, and nothing of this package.
     Rule("augment/functional.py", {"errors"}, {"torch"}),
     Rule("losses.py", {"errors"}, {"torch"}),
+    Rule("models/external.py", {"errors"}, {"timm", "torch", "torchvision"}),
     Rule("models/*.py", {"errors", "models"}, {"torch"}),
     # What is made of those.
+    Rule("augment/published.py", {"batch"}, {"torch", "torchvision"}),
     Rule("augment/*.py", {"augment", "batch", "errors", "losses", "seeds"}, {"torch"}),
     Rule("tasks/*.py", {"augment.fixed", "batch", "errors", "losses", "models", "seeds", "tasks"}, {"torch"}),
+    Rule("data/hf.py", {"data", "errors", "seeds"}, {"datasets", "torch"}),
     Rule("data/*.py", {"batch", "data", "errors", "seeds"}, {"PIL", "numpy", "torch", "torchvision", "tqdm"}),
     # The method. It never sees a model, a data set, a configuration or the command.
     Rule("objectives.py", {"errors", "losses"}, {"torch"}),
@@ -58,7 +61,11 @@ RULES = [
     ),
     # A run. The configuration needs no torch, so that a mistake in it is reported at once.
     Rule("config.py", {"errors", "settings"}, {"yaml"}),
+    Rule("presets/*.py", {"config", "errors", "presets"}),
+    Rule("listing.py", {"errors", "models", "presets"}, {"torch"}),
     Rule("checkpoint.py", {"errors"}, {"torch"}),
+    Rule("precision.py", {"errors"}, {"torch"}),
+    Rule("pretrained.py", {"checkpoint", "data", "errors", "models"}, {"torch"}),
     Rule("optim.py", {"errors"}, {"torch"}),
     Rule("pictures.py", {"errors"}, {"PIL", "torch"}),
     Rule("logs.py", {"config", "errors"}, {"torch", "tqdm"}),
@@ -67,12 +74,22 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "checkpoint", "config", "data", "errors"),
-            *("evaluate", "logs", "optim", "pictures", "seeds", "tasks"),
+            *("evaluate", "logs", "optim", "pictures", "precision", "seeds", "tasks"),
         },
         {"torch"},
     ),
     Rule("build.py", EVERYTHING, {"torch"}),
-    Rule("cli.py", {"__init__", "build", "checkpoint", "config", "errors", "logs", "train"}),
+    # The benchmark measures all of it; its plan and its flags are read before torch is.
+    Rule("bench/plan.py"),
+    Rule("bench/command.py", {"bench", "errors", "models"}, {"torch"}),
+    Rule("bench/*.py", EVERYTHING, {"kornia", "torch", "torchvision", "tqdm"}),
+    Rule(
+        "cli.py",
+        {
+            *("__init__", "bench.command", "build", "checkpoint", "config", "errors"),
+            *("listing", "logs", "presets", "train"),
+        },
+    ),
 ]
 
 # Where a number fetched from the device would make every step wait for it.

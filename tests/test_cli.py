@@ -65,7 +65,15 @@ def test_the_help_of_train_has_every_setting(capsys):
         (["trian"], "unknown command 'trian'; did you mean 'train'?"),
         (["train", "--lrr", "0.1"], "unknown flag --lrr; did you mean '--lr'?"),
         (["train", "--teach.smothing=0.1"], "did you mean '--teach.smoothing'?"),
-        (["train", "extra"], "unexpected argument 'extra'"),
+        (["train", "extra"], "unknown preset 'extra'"),
+        (["train", "--preset", "cifar10-wrn-28-1"], "did you mean 'cifar10-wrn-28-10'?"),
+        (["train", "shapes-small", "extra"], "unexpected argument 'extra'"),
+        (["train", "shapes-small", "--preset", "cifar10-small"], "two presets"),
+        (["train", "shapes-small", "--lr", "0"], "--lr must be"),
+        (["train", "--teacher", "wrn-28-10", "--data.size", "8"], "no pretrained weights of wrn-28-10"),
+        (["train", "--amp", "int8"], "--amp must be one of off, bf16, fp16"),
+        (["train", "--data", "imagenet", "--data.root", "/nowhere"], "imagenet is not in /nowhere"),
+        (["train", "--model", "torchvision/resnet51"], "did you mean 'resnet50'?"),
         (["train", "--lr"], "--lr"),
         (["train", "--lr", "-0.1"], "--lr must be a number above 0, not '-0.1'"),
         (["train", "--epochs", "0"], "--epochs must be a whole number of at least 1, not '0'"),
@@ -156,3 +164,78 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Trainer, "train_step", interrupted)
     assert cli.main(["train", *FAST, "--output", str(tmp_path / "run")]) == 130
     assert f"train --resume {tmp_path / 'run'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["shapes-small"], ["--preset", "shapes-small"]])
+def test_a_preset_by_name_is_weaker_than_a_file_and_flags(tmp_path, monkeypatch, words):
+    (tmp_path / "my.yaml").write_text("optim: {weight_decay: 0.001}\ntrain: {epochs: 7}\n")
+    seen = []
+    monkeypatch.setattr(logs, "check_output", lambda config: seen.append(config) or stop())
+    with pytest.raises(Stop):
+        cli.main(["train", *words, "--config", str(tmp_path / "my.yaml"), "--epochs", "9"])
+    (config,) = seen
+    assert (config.train.epochs, config.optim.weight_decay, config.data.per_class) == (9, 0.001, 100)
+
+
+class Stop(Exception):
+    pass
+
+
+def stop() -> None:
+    raise Stop
+
+
+def test_a_resumed_run_takes_no_preset(run, capsys):
+    assert cli.main(["train", "shapes-small", "--resume", str(run)]) == 2
+    assert "leave out the preset" in capsys.readouterr().err
+
+
+def test_the_report_has_every_class(run, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    assert cli.main(["train", "--resume", str(run), "--output", str(copy)]) == 0
+    out = capsys.readouterr().out
+    assert "classes (target):" in out and "calibration error" in out and "top-5" in out
+    assert all(name in out for name in json.loads((copy / logs.METRICS).read_text())["classes"])
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda root: None, "has no class folders"),
+        (lambda root: (root / "cat").mkdir(), "has no images"),
+        (lambda root: picture(root / "cat" / "1.png"), "only one class (cat)"),
+        (
+            lambda root: [broken(root / name / f"{i}.png") for name in ("cat", "dog") for i in range(2)],
+            "cannot read image",
+        ),
+    ],
+    ids=["empty", "no images", "one class", "unreadable"],
+)
+def test_a_folder_that_cannot_be_learned_from_gets_one_line(tmp_path, capsys, make, says):
+    (tmp_path / "photos").mkdir()
+    make(tmp_path / "photos")
+    assert cli.main(["train", "--data", str(tmp_path / "photos"), "--output", str(tmp_path / "run")]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("teachaugment: error: ") and text.count("\n") == 1 and says in text
+
+
+def picture(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    Image.new("RGB", (8, 8)).save(path)
+
+
+def broken(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"no image")
+
+
+def test_a_checkpoint_of_another_model_gets_one_line(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / logs.CONFIG).write_text((copy / logs.CONFIG).read_text().replace("name: cnn-4", "name: wrn-16-1"))
+    capsys.readouterr()
+    assert cli.main(["evaluate", str(copy)]) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1 and "does not fit the model wrn-16-1" in text

@@ -270,3 +270,25 @@ def test_a_checkpoint_of_another_model_is_refused():
     state = build.build(tiny()).state_dict()
     with pytest.raises(UserError, match="does not fit the model wrn-16-1"):
         build.build(tiny(model__name="wrn-16-1")).load_state_dict(state, Path("last.pt"))
+
+
+def test_balancing_draws_rare_classes_as_often_as_others():
+    trainer = build.build(tiny(data__balance=True, augment__strategy="none"))
+    label = trainer.data.train.label
+    keep = (label == 0) | (torch.arange(len(label)) % 4 == 0)
+    trainer.data.train = trainer.data.train.select(keep.nonzero().flatten())
+    drawn = torch.cat([batch.label for batch in trainer.batches("train", training=True)])
+    often = drawn.bincount(minlength=10)[trainer.data.train.label.unique()]
+    assert len(drawn) == len(trainer.data.train) // 8 * 8 and often.max() - often.min() <= 2
+    plain = torch.cat([batch.label for batch in trainer.batches("train")])
+    assert torch.equal(plain, trainer.data.train.label)
+
+
+def test_target_and_teacher_are_measured_alike_during_training_and_at_the_end(uninterrupted):
+    wanted = {"loss", "accuracy", "top5", "calibration_error"}
+    epochs = [line for line in log_lines(uninterrupted) if line["event"] == "epoch" and "test" in line]
+    assert epochs and all(line["test"][name].keys() == wanted for line in epochs for name in ("target", "teacher"))
+    final = json.loads((uninterrupted / logs.METRICS).read_text())["test"]
+    assert all(
+        {*wanted, "class_accuracy", "confusion", "images"} == final[name].keys() for name in ("target", "teacher")
+    )

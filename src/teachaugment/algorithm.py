@@ -12,6 +12,7 @@ Line numbers refer to Algorithm 1 in the paper's appendix.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from torch.func import functional_call
 from .augment.neural import NeuralAugmenter
 from .batch import Batch
 from .losses import color_distance, non_saturating
-from .objectives import Loss, teach_augment
+from .objectives import Loss, Objective, teach_augment
 from .policy import Policy
 from .replay import Replay
 from .seeds import mix
@@ -40,7 +41,11 @@ class TeachAugment:
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
     loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
+    objective:    Eq. 1 unless given; see objectives.py.
     teacher:      None for the EMA teacher, or a pretrained module.
+    n_inner:      updates of the target for each of the augmenter.
+    group:        images that share a snapshot from the replay.
+    fraction:     share of a batch on which the augmenter is updated: less is cheaper.
 
     The four techniques of Sec. 3.3, each of which can be switched off alone: ``non_saturating=False``,
     ``smoothing=0``, ``color_weight=0``, ``n_buffer=0`` (no replay).
@@ -55,12 +60,14 @@ class TeachAugment:
         normalize: Callable[[Tensor], Tensor] | None = None,
         loss: Loss = F.cross_entropy,
         target_loss: Loss | None = None,
+        objective: Objective = teach_augment,
         teacher: nn.Module | None = None,
         ema_decay: float = 0.999,  # ξ
         n_inner: int = 5,
+        fraction: float = 1.0,
         n_buffer: int = 10,
         replay_decay: float = 0.99,  # γ
-        replay_group: int = 8,
+        group: int = 8,
         non_saturating: bool = True,
         smoothing: float = 0.1,  # ε
         color_weight: float = 10.0,  # λ
@@ -72,17 +79,14 @@ class TeachAugment:
         self.device = next(self.target.parameters()).device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(seed, "augmenter"))
-            self.augmenter = NeuralAugmenter(channels, num_classes).to(self.device)
+            self.augmenter = NeuralAugmenter(channels, num_classes, group=group).to(self.device)
         self.teacher: Teacher = EMATeacher(self.target, ema_decay) if teacher is None else FrozenTeacher(teacher)
-        self.replay = Replay(self.augmenter, replay_decay, replay_group)
+        self.replay = Replay(self.augmenter, replay_decay)
         self.optimizer = torch.optim.AdamW(self.augmenter.parameters(), lr=lr, weight_decay=weight_decay)
         self.normalize = normalize or nn.Identity()
-        self.objective = partial(
-            teach_augment,
-            loss=loss,
-            target_loss=target_loss or default_target_loss(loss, non_saturating, smoothing),
-        )
-        self.n_inner, self.n_buffer, self.color_weight = n_inner, n_buffer, color_weight
+        self.objective, self.loss = objective, loss
+        self.target_loss = target_loss or default_target_loss(loss, non_saturating, smoothing)
+        self.n_inner, self.fraction, self.n_buffer, self.color_weight = n_inner, fraction, n_buffer, color_weight
         self.seed, self.steps, self.epochs = seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self._reseed()
@@ -107,7 +111,9 @@ class TeachAugment:
         batch = images if isinstance(images, Batch) else Batch(images, labels)
         self.teacher.update(self.target)
         self.steps += 1
-        measured = self.update_augmenter(batch) if self.steps % self.n_inner == 0 else None
+        measured = None
+        if self.steps % self.n_inner == 0:
+            measured = self.update_augmenter(batch[: math.ceil(self.fraction * len(batch))])
         self._reseed()
         return measured
 
@@ -119,7 +125,8 @@ class TeachAugment:
             augmented = self.augmenter.warp(colored, draw)  # x̂ = g(x̃), Eq. 5
             image = self.normalize(augmented.image)
             label = augmented.label if augmented.mask is None else augmented.mask
-            terms = self.objective(frozen(self.target, image), frozen(self.teacher.model, image), label)
+            outputs = frozen(self.target, image), frozen(self.teacher.model, image)
+            terms = self.objective(*outputs, label, self.target_loss, self.loss)  # Eq. 1
             distance = color_distance(batch.image, colored.image, generator=self.generator)
             loss = self.color_weight * distance - terms.objective
         self.optimizer.zero_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from torch import nn
 
 from teachaugment import checkpoint, data, logs, models
 from teachaugment.algorithm import TeachAugment
+from teachaugment.augment.published import PUBLISHED, PerImage
 from teachaugment.batch import Batch
 from teachaugment.config import MAY_CHANGE, Config, changes, from_dict, to_yaml
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.optim import sgd
+from teachaugment.precision import Precision
+from teachaugment.pretrained import load_teacher
 from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Task
 from teachaugment.tasks.classification import Classification
@@ -26,21 +30,35 @@ from teachaugment.train import Trainer
 
 def classification(config: Config, dataset: DataSet) -> Task:
     a = config.augment
-    return Classification(dataset.classes, dataset.mean, dataset.std, flip=a.flip, crop=a.crop, cutout=a.cutout)
+    if a.lighting and dataset.channels != 3:
+        raise UserError(f"augment.lighting needs images of 3 channels; {dataset.name} has {dataset.channels}")
+    return Classification(
+        dataset.classes,
+        dataset.mean,
+        dataset.std,
+        flip=a.flip,
+        crop=a.crop,
+        cutout=a.cutout,
+        jitter=a.jitter,
+        lighting=a.lighting,
+    )
 
 
-def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module) -> TeachAugment:
+def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
     t = config.teach
+    device = next(target.parameters()).device
     return TeachAugment(
         target,
+        teacher=precision.wrap(load_teacher(t.teacher, dataset).to(device)) if t.teacher else None,
         num_classes=len(dataset.classes),
         channels=dataset.channels,
         normalize=task.normalize,
         ema_decay=t.ema_decay,
         n_inner=t.n_inner,
+        fraction=t.fraction,
         n_buffer=t.n_buffer if t.replay else 0,
         replay_decay=t.replay_decay,
-        replay_group=t.group_size,
+        group=t.group,
         non_saturating=t.non_saturating,
         smoothing=t.smoothing,
         color_weight=t.color_weight,
@@ -55,7 +73,11 @@ def unchanged(batch: Batch) -> Batch:
 
 
 TASKS: dict[str, Callable[[Config, DataSet], Task]] = {"classification": classification}
-STRATEGIES: dict[str, Augment | None] = {"none": unchanged, "teachaugment": None}  # None: it is learned
+STRATEGIES: dict[str, Callable[[], Augment] | None] = {
+    "none": lambda: unchanged,
+    "teachaugment": None,  # it is learned
+    **{name: partial(PerImage, name) for name in PUBLISHED},
+}
 
 
 def device(name: str) -> torch.device:
@@ -76,6 +98,7 @@ def load_data(config: Config) -> DataSet:
     d = config.data
     return data.load(
         d.path,
+        root=d.root,
         size=d.size,
         seed=config.seed,
         per_class=d.per_class,
@@ -88,18 +111,25 @@ def load_data(config: Config) -> DataSet:
 def build(config: Config, dataset: DataSet | None = None) -> Trainer:
     """Everything that a run needs, at its first step."""
     place = device(config.device)
-    if config.model.name not in models.MODELS:
-        models.create(config.model.name, 2)  # complains, before the data are read
+    models.check(config.model.name)  # complains before the data are read
+    precision = Precision(config.train.amp, place)
     dataset = dataset or load_data(config)
     task = TASKS[config.task](config, dataset)
     torch.manual_seed(mix(config.seed, "init"))
-    target = models.create(config.model.name, len(dataset.classes), dataset.channels).to(place)
+    target = models.create(config.model.name, len(dataset.classes), dataset.channels, dataset.size).to(place)
+    if config.train.channels_last:
+        target = target.to(memory_format=torch.channels_last)
     o = config.optim
     optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay)
     fixed = STRATEGIES[config.augment.strategy]
-    teach = teachaugment(config, dataset, task, target) if fixed is None else None
-    augment = fixed if teach is None else teach.augment
-    return Trainer(config, task, dataset, target, optimizer, augment or unchanged, teach, place)
+    teach: TeachAugment | None = None
+    augment: Augment
+    if fixed is None:
+        teach = teachaugment(config, dataset, task, precision.wrap(target), precision)
+        augment = teach.augment
+    else:
+        augment = fixed()
+    return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision)
 
 
 def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Trainer, Path]:

@@ -10,31 +10,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from teachaugment import __version__
+from teachaugment import __version__, presets
+from teachaugment.bench import command as bench
 from teachaugment.config import SETTINGS, Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError, nearest
 
-COMMANDS = ("train", "evaluate")
+COMMANDS = ("train", "evaluate", "bench", "models", "presets")
 
 OVERVIEW = """\
 examples:
   teachaugment train                                train a small network on generated images, in minutes
   teachaugment train --data photos --epochs 100     train on your own folder of images
+  teachaugment train cifar10-wrn-28-10              an experiment of the paper, by the name of its preset
   teachaugment train --help                         every setting
+  teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
+  teachaugment bench                                what it costs on this machine
 """
 
 TRAIN_EXAMPLES = """\
 examples:
   teachaugment train
   teachaugment train --data photos --model wrn-16-2 --lr 0.1 --epochs 200 --seed 1
+  teachaugment train cifar10-small --seed 1         a preset, with one setting changed
   teachaugment train --strategy none                the same training without TeachAugment, to compare
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
 
 A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each.
-Settings come from the defaults, then the file of --config, then the flags. Every setting has a long name,
---section.field; in the file it is written 'section: {field: value}'.
+Settings come from the defaults, then the preset, then the file of --config, then the flags. Every setting has a
+long name, --section.field; in the file it is written 'section: {field: value}'.
 """
 
 EVALUATE_EXAMPLES = """\
@@ -100,11 +105,13 @@ def make_parser() -> Parser:
     train = commands.add_parser(
         "train",
         help="train a model",
-        usage="teachaugment train [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ...",
+        usage="teachaugment train [PRESET] [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ...",
         epilog=TRAIN_EXAMPLES,
         formatter_class=raw,
         allow_abbrev=False,
     )
+    train.add_argument("preset", metavar="PRESET", nargs="?", help="an experiment by name; see teachaugment presets")
+    train.add_argument("--preset", dest="named", metavar="PRESET", help="the same as a flag")
     train.add_argument("--config", metavar="FILE", help="settings in YAML")
     train.add_argument("--resume", metavar="RUN", help="continue the run in this directory")
     add_settings(train)
@@ -120,6 +127,14 @@ def make_parser() -> Parser:
     evaluate.add_argument("--workers", metavar="N", help="processes that read images from disk")
     evaluate.add_argument("--json", action="store_true", help="print all metrics as JSON")
     evaluate.add_argument("--output", metavar="FILE", help="write all metrics to this file as JSON")
+    bench.add_arguments(
+        commands.add_parser(
+            "bench", help="measure speed and memory", epilog=bench.EXAMPLES, formatter_class=raw, allow_abbrev=False
+        )
+    )
+    for name, what in (("models", "networks"), ("presets", "experiments")):
+        listed = commands.add_parser(name, help=f"list the {what} there are by name", allow_abbrev=False)
+        listed.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
 
@@ -163,6 +178,12 @@ def run_train(arguments: argparse.Namespace) -> int:
     layers = [flags_layer(arguments.chosen)]
     if arguments.config:
         layers.insert(0, read_yaml(arguments.config))
+    if preset := arguments.preset or arguments.named:
+        if arguments.preset and arguments.named:
+            raise UserError(f"two presets, {arguments.preset} and {arguments.named}; name one")
+        if arguments.resume:
+            raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
+        layers.insert(0, presets.layer(preset))
     if arguments.resume:
         layers.insert(0, read_yaml(existing_run(arguments.resume) / logs.CONFIG))
     config = resolve(*layers)
@@ -185,6 +206,17 @@ def run_train(arguments: argparse.Namespace) -> int:
         print(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}", file=sys.stderr)
         return 130
     print(report(config, metrics, path))
+    return 0
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    from teachaugment import listing
+
+    if arguments.command == "models":
+        found = listing.models()
+        print(json.dumps(found, indent=2) if arguments.json else listing.models_text(found))
+    else:
+        print(json.dumps(listing.presets(), indent=2) if arguments.json else listing.presets_text())
     return 0
 
 
@@ -222,14 +254,15 @@ def existing_run(name: str) -> Path:
 
 def accuracy_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
     return [
-        f"{name:<8} {100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}"
+        f"{name:<8} {100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}, "
+        f"top-5 {100 * result['top5']:.1f} %, calibration error {100 * result['calibration_error']:.1f} %"
         for name, result in metrics.items()
     ]
 
 
 def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended."""
-    from teachaugment import checkpoint, logs
+    from teachaugment import checkpoint, listing, logs
 
     lines = ["", *accuracy_lines(metrics["test"])]
     if "best" in metrics:
@@ -241,6 +274,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         lines.append(
             f"learned   p_color {p['p_color']:.2f}, p_geometric {p['p_geometric']:.2f} (mean over the classes)"
         )
+    lines += ["", *listing.class_lines(metrics["classes"], metrics["test"]["target"]["class_accuracy"])]
     lines += ["", f"{path}/"]
     files = {
         logs.CONFIG: "every setting of this run",
@@ -266,7 +300,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
-        return {"train": run_train, "evaluate": run_evaluate}[arguments.command](arguments)
+        commands = {"train": run_train, "evaluate": run_evaluate, "bench": bench.run}
+        return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
         print(f"teachaugment: error: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Every setting of a run in typed sections: defaults < YAML file < flags, and nothing unknown gets through.
+"""Every setting of a run in typed sections: defaults < preset < YAML file < flags, and nothing unknown gets through.
 
 Nothing here imports torch: a mistake in a setting is reported before anything slow starts.
 """
@@ -20,12 +20,18 @@ from teachaugment.settings import Setting, setting
 
 @dataclass(frozen=True)
 class DataConfig:
-    path: str = setting("shapes", "a built-in data set, or a folder of images", flag="data")
+    path: str = setting(
+        "shapes", "shapes, cifar10, cifar100, imagenet, hf:NAME, a folder of images or an .npz file", flag="data"
+    )
+    root: str | None = setting(
+        None, "where cifar10, cifar100, imagenet and hf: data are kept; none: ~/.cache/teachaugment"
+    )
     size: int | None = setting(None, "side of the square images; none: the data's own", low=8)
     per_class: int | None = setting(None, "use only the first N training images of each class", low=1)
     val_fraction: float = setting(
         0.0, "part of the training split held out for validation", flag="val-fraction", low=0, below=1
     )
+    balance: bool = setting(False, "draw all classes equally often in training", flag="balance")
     workers: int = setting(0, "processes that read images from disk; 0: this one", flag="workers", low=0)
     bad_images: str = setting(
         "error", "what to do with a file that cannot be decoded", flag="bad-images", choices=("error", "skip")
@@ -37,7 +43,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    name: str = setting("cnn-4", "the network to train", flag="model")
+    name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,13 @@ class OptimConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     epochs: int = setting(40, "passes over the training split", flag="epochs", low=1)
-    batch_size: int = setting(64, "images in a step", flag="batch-size", low=1)
+    batch_size: int = setting(64, "images that pass through the networks at once", flag="batch-size", low=1)
+    accumulate: int = setting(1, "batches whose gradients make one step of the target", flag="accumulate", low=1)
+    amp: str = setting(
+        "off", "precision of the networks' passes; off: 32 bits", flag="amp", choices=("off", "bf16", "fp16")
+    )
+    channels_last: bool = setting(False, "keep the target's weights in channels-last order", flag="channels-last")
+    compile: bool = setting(False, "compile the target's update with torch.compile", flag="compile")
     eval_every: int = setting(5, "epochs between two evaluations", flag="eval-every", low=1)
     save_every: int = setting(1, "epochs between two checkpoints", low=1)
     tensorboard: bool = setting(True, "write TensorBoard scalars and image grids")
@@ -69,23 +81,29 @@ class AugmentConfig:
         "teachaugment",
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
-        choices=("none", "teachaugment"),
+        choices=("none", "teachaugment", "trivialaugment", "randaugment"),
     )
     flip: bool = setting(True, "mirror half of the images")
     crop: int = setting(4, "random crop after zero padding of this many pixels; 0: off", low=0)
     cutout: int = setting(0, "side of the Cutout square in pixels; 0: off", low=0)
+    jitter: float = setting(0.0, "colour jitter: brightness, contrast and saturation by 1 ± this", low=0, high=1)
+    lighting: float = setting(0.0, "standard deviation of noise along ImageNet's principal colours", low=0)
 
 
 @dataclass(frozen=True)
 class TeachConfig:
     n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
+    fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)
     n_buffer: int = setting(10, "epochs between two snapshots for the replay", low=1)
     smoothing: float = setting(0.1, "label smoothing of the target's term", low=0, below=1)
     color_weight: float = setting(10.0, "weight of the colour distance; 0: off", low=0)
     replay: bool = setting(True, "train the target with earlier augmenters too")
     replay_decay: float = setting(0.99, "priority of a snapshot against the next newer one", above=0, high=1)
-    group_size: int = setting(8, "images that share one draw from the replay", low=1)
+    group: int = setting(8, "images that share one draw from the replay", low=1)
     non_saturating: bool = setting(True, "non-saturating loss in the target's term")
+    teacher: str | None = setting(
+        None, "a run, a checkpoint or a pretrained network as the teacher; none: the moving average", flag="teacher"
+    )
     ema_decay: float = setting(0.999, "decay of the teacher's moving average", low=0, below=1)
     lr: float = setting(1e-3, "learning rate of the augmenter", above=0)
     weight_decay: float = setting(1e-2, "weight decay of the augmenter", low=0)

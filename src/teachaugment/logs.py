@@ -163,7 +163,8 @@ class Display:
 
     def epoch(self, record: Mapping[str, Any], metric: str) -> None:
         """The line of one epoch, from its record in the log."""
-        parts = [f"epoch {record['epoch']}/{self.epochs}", numbers(record["train"])]
+        train = {name: value for name, value in record["train"].items() if name in ("loss", metric)}
+        parts = [f"epoch {record['epoch']}/{self.epochs}", numbers(train)]
         for split in ("val", "test"):
             for name, result in record.get(split, {}).items():
                 parts.append(f"{split} {name} {100 * result[metric]:.1f} %")

@@ -21,6 +21,11 @@ class Terms(NamedTuple):
     teacher: Tensor
 
 
+Objective = Callable[
+    [Any, Any, Any, Loss, Loss], Terms
+]  # (target's output, teacher's output, label, target_loss, loss)
+
+
 def teach_augment(
     target_output: Any,
     teacher_output: Any,
@@ -31,3 +36,15 @@ def teach_augment(
     """Eq. 1: L(f_θ(a(x))) - L(f_θ̂(a(x))). Hard for the target, still recognised by the teacher."""
     target, teacher = target_loss(target_output, label), loss(teacher_output, label)
     return Terms(target - teacher, target, teacher)
+
+
+def adversarial(
+    target_output: Any,
+    teacher_output: Any,
+    label: Any,
+    target_loss: Loss = non_saturating,
+    loss: Loss = F.cross_entropy,
+) -> Terms:
+    """Adversarial AutoAugment: L(f_θ(a(x))) alone. The teacher's loss is measured and has no say."""
+    target, teacher = target_loss(target_output, label), loss(teacher_output, label)
+    return Terms(target, target, teacher)

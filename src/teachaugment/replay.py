@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
+
+from .augment.mlp import Sources
+from .augment.neural import NeuralAugmenter
 
 CHUNK = 16  # snapshots by which the stack grows
 
@@ -25,8 +27,8 @@ def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
 class Replay:
     """Snapshots of an augmenter with priorities γ^(S-i), and the augmenter itself with priority 1."""
 
-    def __init__(self, augmenter: nn.Module, decay: float = 0.99, group: int = 8) -> None:
-        self.augmenter, self.decay, self.group = augmenter, decay, group
+    def __init__(self, augmenter: NeuralAugmenter, decay: float = 0.99) -> None:
+        self.augmenter, self.decay = augmenter, decay
         self.count = 0
         self.values: dict[str, Tensor] = {}
         self.scales: dict[str, Tensor] = {}
@@ -51,14 +53,15 @@ class Replay:
         ages = torch.arange(self.count - 1, -1, -1, device=self._device())
         return torch.cat([self.decay ** ages.float(), torch.ones(1, device=self._device())])
 
-    def draw(self, n: int, generator: torch.Generator | None = None) -> Drawn | None:
+    def draw(self, n: int, generator: torch.Generator | None = None) -> Sources | None:
         """For ``n`` images the weights to use, one draw per group of images; None while there are no snapshots."""
         if not self.count:
             return None
-        cumulative = self.priorities().cumsum(0)
-        point = torch.rand(-(-n // self.group), device=cumulative.device, generator=generator) * cumulative[-1]
+        group, cumulative = self.augmenter.settings.group, self.priorities().cumsum(0)
+        point = torch.rand(-(-n // group), device=cumulative.device, generator=generator) * cumulative[-1]
         slots = torch.searchsorted(cumulative, point, right=True).clamp_max(self.count)
-        return Drawn(self, slots, n)
+        per_image = slots.repeat_interleave(group, output_size=len(slots) * group)[:n]
+        return Sources(Slots(self, slots), Slots(self, per_image))
 
     def nbytes(self) -> int:
         return sum(t.nbytes for t in (*self.values.values(), *self.scales.values()))
@@ -114,30 +117,28 @@ class Replay:
         return quantize(value) if value.ndim == 2 and value.shape[1] > 2 else (value, None)
 
 
-class Drawn:
-    """A choice of one slot per group of images: a :class:`~teachaugment.augment.mlp.Source` of their weights."""
+def look_up(table: Tensor, rows: Tensor) -> Tensor:
+    """``table[rows]``, several times faster on a CPU."""
+    return table.index_select(0, rows.flatten()).reshape(*rows.shape, *table.shape[1:])
 
-    def __init__(self, replay: Replay, slots: Tensor, n: int) -> None:
-        self.values, self.scales, self.group, self.n = replay.values, replay.scales, replay.group, n
-        self.slots = slots  # [groups]
-        self.slot = slots.repeat_interleave(self.group, output_size=len(slots) * self.group)[:n]  # [n]
 
-    def linear(self, layer: str, x: Tensor) -> Tensor:
-        """The layers of all groups in one batched product; the last group is filled up with zeros."""
-        weight = self.values[f"{layer}.weight"][self.slots] * self.scales[f"{layer}.weight"][self.slots]
-        bias = self.values[f"{layer}.bias"][self.slots]
-        groups, filled = len(self.slots), len(self.slots) * self.group
-        x = F.pad(x, (0, 0, 0, filled - self.n)).reshape(groups, self.group, -1)
-        return torch.baddbmm(bias[:, None], x, weight.mT).flatten(0, 1)[: self.n]
+class Slots:
+    """One slot of a replay for each of N sub-networks: a :class:`~teachaugment.augment.mlp.Source` of their weights."""
+
+    def __init__(self, replay: Replay, slots: Tensor) -> None:
+        self.values, self.scales, self.slots = replay.values, replay.scales, slots
 
     def rows(self, name: str, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        slot = self.slot[:, None]
         value = self.values[name]
-        taken = value[slot, rows] if columns is None else value[slot[:, :, None], rows[:, :, None], columns[:, None, :]]
-        return taken * self.scales[name][slot, rows] if name in self.scales else taken
+        row = self.slots[:, None] * value.shape[1] + rows  # in the stack seen as one long table
+        if columns is None:
+            taken = look_up(value.flatten(0, 1), row)
+        else:
+            taken = look_up(value.flatten(), row[:, :, None] * value.shape[2] + columns[:, None, :])
+        return taken * look_up(self.scales[name].flatten(0, 1), row) if name in self.scales else taken
 
     def blend(self, name: str, weights: Tensor) -> Tensor:
-        table = self.values[name][self.slot]
+        table = self.values[name][self.slots]
         if name in self.scales:
-            table = table * self.scales[name][self.slot]
+            table = table * self.scales[name][self.slots]
         return torch.einsum("bk,bk...->b...", weights.to(table.dtype), table)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.evaluate import evaluate, scalars
 from teachaugment.optim import default_milestones, learning_rate
+from teachaugment.precision import Precision
 from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Meter, Task
 
@@ -46,18 +47,25 @@ class Trainer:
     augment: Augment  # the strategy
     teach: TeachAugment | None  # where the strategy is TeachAugment
     device: torch.device
+    precision: Precision
     rank: int = 0  # of this process; it sets its random numbers apart
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
     generator: torch.Generator = field(init=False)
+    network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator(device=self.device)
+        self.network = self.precision.call(torch.compile(self.target) if self.config.train.compile else self.target)
 
     @property
     def steps_per_epoch(self) -> int:
-        return max(1, len(self.data.train) // self.config.train.batch_size)
+        return max(1, len(self.data.train) // self.images_per_step)
+
+    @property
+    def images_per_step(self) -> int:
+        return self.config.train.batch_size * self.config.train.accumulate
 
     @property
     def total_steps(self) -> int:
@@ -73,17 +81,18 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         batch = self.task.before(batch, self.generator)
+        size = self.config.train.batch_size
+        parts = [batch[i : i + size] for i in range(0, len(batch), size)] if len(batch) > size else [batch]
         # 1. the target
-        loss, output, seen = self.task.forward(self.target, batch, self.augment, self.generator)
         self.optimizer.zero_grad()
-        loss.backward()
-        if self.config.optim.clip:
-            nn.utils.clip_grad_norm_(self.target.parameters(), self.config.optim.clip)
-        self.optimizer.step()
+        for part in parts:
+            loss, output, seen = self.task.forward(self.network, part, self.augment, self.generator)
+            self.precision.backward(loss * (len(part) / len(batch)))
+            meter.update(output, seen, loss)
+        self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
         self.step += 1
-        meter.update(output, seen, loss)
-        # 2. the teacher, and every n_inner steps the augmenter
-        return self.teach.step(batch) if self.teach is not None else None
+        # 2. the teacher, and every n_inner steps the augmenter, on as many images as fit at once
+        return self.teach.step(parts[0]) if self.teach is not None else None
 
     def learning_rate(self) -> float:
         """Of the coming step."""
@@ -117,7 +126,8 @@ class Trainer:
             if time.monotonic() - read > READ_EVERY:
                 result = self._finite(scalars(meter.compute()))
                 read = time.monotonic()
-                display.reading(self.epoch + 1, result, images / (read - began))
+                shown = {name: result[name] for name in ("loss", self.task.metric)}
+                display.reading(self.epoch + 1, shown, images / (read - began))
         record: dict[str, Any] = {"train": self._finite(scalars(meter.compute())), "lr": lr}
         if self.teach is not None:
             self.teach.end_epoch()
@@ -226,20 +236,22 @@ class Trainer:
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
         """One pass over a split, on the device; in training in the order of (seed, epoch)."""
         data, config = getattr(self.data, split), self.config
+        size = self.images_per_step if training else config.train.batch_size
         return batches(
             data,
-            config.train.batch_size,
+            size,
             seed=config.seed,
             epoch=self.epoch,
             shuffle=training,
             device=self.device,
             workers=config.data.workers,
-            drop_last=training and len(data) >= config.train.batch_size,
+            drop_last=training and len(data) >= size,
+            balance=training and config.data.balance,
         )
 
     def evaluate(self, *splits: str) -> dict[str, dict[str, Any]]:
         """Metrics of the target and, with TeachAugment, of the teacher, on these splits together."""
-        models = {"target": self.target}
+        models = {"target": self.precision.wrap(self.target)}
         if self.teach is not None:
             models["teacher"] = self.teach.teacher.model
         return evaluate(models, self.task, chain.from_iterable(map(self.batches, splits)), self.device)
@@ -289,6 +301,7 @@ class Trainer:
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "teach": self.teach.state_dict() if self.teach is not None else None,
+            "precision": self.precision.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any], where: Path) -> None:
@@ -297,6 +310,7 @@ class Trainer:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.teach is not None:
                 self.teach.load_state_dict(state["teach"])
+            self.precision.load_state_dict(state.get("precision", {}))
             self.epoch, self.step, self.best = state["epoch"], state["step"], state["best"]
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

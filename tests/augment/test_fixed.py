@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from teachaugment.augment.fixed import crop, cutout, flip
+from teachaugment.augment.fixed import color_jitter, crop, cutout, flip, lighting
 from teachaugment.batch import IGNORE, Batch
 
 
@@ -99,3 +99,56 @@ def test_gradients_pass_through():
     image = torch.rand(4, 1, 6, 6, requires_grad=True)
     cutout(crop(flip(Batch(image), generator()), 1, generator()).image, 2, generator()).sum().backward()
     assert image.grad is not None and image.grad.isfinite().all() and image.grad.abs().sum() > 0
+
+
+def test_colour_jitter_is_that_of_torchvision():
+    """Each image with factors of its own, in an order of its own, against torchvision's functions one by one."""
+    from torchvision.transforms.v2 import functional as reference
+
+    image = torch.rand(60, 3, 6, 6)
+    made = color_jitter(image, 0.4, torch.Generator().manual_seed(0))
+    again = torch.Generator().manual_seed(0)
+    orders = torch.rand(60, 3, generator=again).argsort(1)
+    factors = 1 + 0.4 * (2 * torch.rand(60, 3, generator=again) - 1)
+    steps = [reference.adjust_brightness, reference.adjust_contrast, reference.adjust_saturation]
+    for i in range(60):
+        wanted = image[i]
+        for turn in range(3):
+            wanted = steps[orders[i, turn]](wanted, factors[i, turn].item())
+        torch.testing.assert_close(made[i], wanted, atol=2e-3, rtol=0)  # torchvision rounds the weights of grey
+    assert len({tuple(order) for order in orders.tolist()}) == 6
+    assert factors.min() >= 0.6 and factors.max() <= 1.4
+
+
+def test_no_strength_changes_nothing_and_all_channel_counts_work():
+    image = torch.rand(4, 3, 5, 5)
+    torch.testing.assert_close(color_jitter(image, 0.0), image)
+    torch.testing.assert_close(lighting(image, 0.0), image)
+    for channels in (1, 4):
+        made = color_jitter(torch.rand(3, channels, 5, 5), 0.4)
+        assert made.shape == (3, channels, 5, 5) and made.min() >= 0 and made.max() <= 1
+
+
+def test_lighting_shifts_whole_images_along_the_principal_colours():
+    image = torch.full((2000, 3, 2, 2), 0.5)
+    shift = lighting(image, 0.1) - image
+    assert torch.equal(shift, shift[:, :, :1, :1].expand_as(shift))
+    wanted = torch.tensor([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+    scaled = wanted @ torch.diag(0.1 * torch.tensor([0.2175, 0.0188, 0.0045]))
+    torch.testing.assert_close(shift[:, :, 0, 0].T.cov(), scaled @ scaled.T, atol=3e-5, rtol=0.1)
+
+
+def test_lighting_stays_in_range_and_needs_three_channels():
+    made = lighting(torch.rand(50, 3, 4, 4), 5.0)
+    assert made.min() >= 0 and made.max() <= 1
+    with pytest.raises(ValueError, match="3 channels, not 1"):
+        lighting(torch.rand(1, 1, 4, 4), 0.1)
+
+
+@pytest.mark.parametrize("function", [color_jitter, lighting])
+def test_colour_changes_nothing_in_place_and_follows_the_generator(function):
+    image = torch.rand(4, 3, 5, 5)
+    before = image.clone()
+    made = [function(image, 0.3, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(image, before)
+    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])

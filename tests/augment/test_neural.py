@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck
 
 from teachaugment.augment import color as color_module
-from teachaugment.augment.mlp import Live
+from teachaugment.augment.mlp import Live, Sources
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.batch import IGNORE, Batch
 
@@ -128,7 +128,7 @@ def test_a_label_and_its_one_hot_vector_are_the_same_context():
     one_hot = torch.nn.functional.one_hot(labels, 10).float()
     a, b = (augmenter.sample(5, c, torch.Generator().manual_seed(3)) for c in (labels, one_hot))
     assert torch.allclose(a.affine, b.affine, atol=1e-6)
-    assert torch.allclose(a.color.rgb.shift, b.color.rgb.shift, atol=1e-6)
+    assert torch.allclose(a.color.shift, b.color.shift, atol=1e-6)
 
 
 def test_without_a_label_a_class_is_drawn():
@@ -164,23 +164,41 @@ def test_gradcheck_color_map():
     def colored(weight):
         live = Live(augmenter)
         live.parameters["colors.rgb.last.weight"] = weight
-        rgb = augmenter.colors.rgb.select(None, live, "colors.rgb", units)
+        rgb = augmenter.colors.rgb.select(live, "colors.rgb", units)
         level = torch.full((2, 2), 0.1, dtype=torch.float64)
-        return augmenter.colors(colors[..., None], color_module.ColorDraw(rgb, level, torch.ones(2).double()))
+        return augmenter.colors(colors[..., None], color_module.ColorDraw(rgb, 0.0, level, torch.ones(2).double()))
 
     assert gradcheck(colored, last.detach().clone().requires_grad_(), atol=1e-4)
 
 
-def test_a_cut_out_sub_network_equals_the_masked_network():
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_cut_out_sub_network_equals_the_masked_network(normalized):
     mlp = trained(spread=1.0).colors.rgb
     units = mlp.draw_units(3)
-    labels, x = torch.tensor([1, 5, 9]), torch.randn(3, 3, 7)
-    found = mlp.select(labels, Live(torch.nn.ModuleDict({"rgb": mlp})), "rgb", units)(x)
-    h = (x + mlp.context[labels][:, :, None]).mT
+    x = torch.randn(3, 3, 7)
+    found = mlp.select(Live(torch.nn.ModuleDict({"rgb": mlp})), "rgb", units)(x, normalized)
+    h = x.mT
     for layer, kept in zip((mlp.first, mlp.second), units, strict=True):
-        mask = torch.zeros(3, mlp.hidden).scatter_(1, kept, mlp.hidden / mlp.kept)
-        h = torch.nn.functional.leaky_relu(layer(h), 0.2) * mask[:, None]
-    assert torch.allclose(found, mlp.last(h).mT, atol=1e-5)
+        mask = torch.zeros(3, 1, mlp.hidden).scatter_(2, kept[:, None], 1.0)
+        h = torch.nn.functional.leaky_relu(layer(h), 0.2)
+        if normalized:
+            mean = (h * mask).sum(-1, keepdim=True) / mlp.kept
+            h = (h - mean) / (((h - mean) * mask).square().sum(-1, keepdim=True) / mlp.kept + 1e-5).sqrt()
+        h = h * mask * mlp.hidden / mlp.kept
+    assert torch.allclose(found, mlp.last(h).mT, atol=1e-4)
+
+
+def test_noise_of_a_group_goes_through_one_sub_network_and_each_image_keeps_its_own_noise():
+    mlp = trained(spread=1.0).geometry.noise
+    live = Live(torch.nn.ModuleDict({"noise": mlp}))
+    noise = torch.randn(11, 128)
+    noise[1] = noise[0]  # same group
+    noise[9] = noise[8]
+    noise[10] = noise[0]  # another group
+    out = mlp.from_noise(noise, Sources(live, live), "noise", 8)
+    assert out.shape == (11, 6)
+    assert torch.allclose(out[0], out[1], atol=1e-6) and torch.allclose(out[8], out[9], atol=1e-6)
+    assert not torch.allclose(out[0], out[2]) and not torch.allclose(out[0], out[10])
 
 
 def test_units_are_kept_with_equal_probability_and_never_twice():

@@ -176,3 +176,30 @@ def test_skipping_leaves_broken_images_out_of_evaluation_and_keeps_training_batc
 
 def test_empty_plans_yield_nothing(memory, disk):
     assert epoch(memory, start=99) == [] and epoch(disk.train, start=99) == []
+
+
+def test_balanced_epochs_draw_all_classes_equally_often():
+    label = torch.tensor([0] * 90 + [1] * 9 + [2] * 3)
+    split = Split(torch.zeros(len(label), 3, 2, 2, dtype=torch.uint8), label)
+
+    def rows(seed: int, epoch: int) -> torch.Tensor:
+        found = batches(split, 10, seed=seed, epoch=epoch, shuffle=True, device="cpu", balance=True)
+        return torch.cat([batch.index for batch in found if batch.index is not None])
+
+    first = rows(0, 0)
+    assert len(first) == 102 and label[first].bincount().tolist() == [34, 34, 34]
+    uses = first.bincount(minlength=102)
+    for k in range(3):
+        assert uses[label == k].max() - uses[label == k].min() <= 1
+    assert torch.equal(first, rows(0, 0))
+    assert not torch.equal(first, rows(0, 1)) and not torch.equal(first, rows(1, 0))
+    assert rows(0, 1)[:30].tolist() != sorted(rows(0, 1)[:30].tolist())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_skipped_image_is_warned_about_once_and_not_every_epoch(partly_broken, workers, recwarn):
+    partly_broken.bad_images = "skip"
+    for _ in range(3):
+        epoch(partly_broken, shuffle=False, workers=workers)
+    said = [str(warning.message) for warning in recwarn if "skipped" in str(warning.message)]
+    assert len(said) == 2 and len(set(said)) == 2

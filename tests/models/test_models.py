@@ -12,15 +12,26 @@ from torch.nn import functional as F
 from teachaugment.errors import UserError
 from teachaugment.models import MODELS, create
 
-# At 10 classes and 3 channels. The wide networks: the numbers of the WRN paper (2.2 M and 36.5 M) in full.
+# At the classes of each network's data set and 3 channels. The numbers of the papers (WRN 2.2 M and 36.5 M, Shake-Shake
+# 2.9 M and 26.2 M, PyramidNet 26.2 M, ResNet-50 25.6 M) in full.
 PARAMETERS = {
     "cnn-4": 391_466,
     "wrn-16-1": 175_066,
     "wrn-16-2": 691_674,
     "wrn-28-10": 36_479_194,
     "wrn-40-2": 2_243_546,
+    "shake-26-2x16d": 735_514,
+    "shake-26-2x32d": 2_923_162,
+    "shake-26-2x96d": 26_192_922,
+    "pyramidnet-29-24": 142_476,
+    "pyramidnet-272-200": 26_210_842,
+    "resnet-50": 25_557_032,
 }
-SMALL = ["cnn-4", "wrn-16-1"]
+SMALL = ["cnn-4", "wrn-16-1", "shake-26-2x16d", "pyramidnet-29-24"]
+PUBLISHED = {  # millions, as their papers and the tables of Fast AutoAugment round them
+    "wrn-40-2": 2.2, "wrn-28-10": 36.5, "shake-26-2x32d": 2.9, "shake-26-2x96d": 26.2, "pyramidnet-272-200": 26.2,
+    "resnet-50": 25.6,
+}  # fmt: skip
 
 
 def test_every_model_of_the_table_has_a_known_size():
@@ -29,10 +40,17 @@ def test_every_model_of_the_table_has_a_known_size():
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameter_count(name):
-    assert sum(p.numel() for p in create(name, num_classes=10).parameters()) == PARAMETERS[name]
+    with torch.device("meta"):  # no memory, no time
+        model = create(name, num_classes=MODELS[name].classes)
+    assert sum(p.numel() for p in model.parameters()) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", [*SMALL, "wrn-16-2", "wrn-40-2"])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameter_counts_are_the_published_ones(name):
+    assert PARAMETERS[name] / 1e6 == pytest.approx(PUBLISHED[name], rel=0.02 if PUBLISHED[name] < 3 else 0.01)
+
+
+@pytest.mark.parametrize("name", [*SMALL, "wrn-16-2", "wrn-40-2", "shake-26-2x32d"])
 def test_every_parameter_receives_a_finite_gradient(name):
     model = create(name, num_classes=7)
     logits = model(torch.rand(2, 3, 32, 32))
@@ -46,6 +64,14 @@ def test_every_parameter_receives_a_finite_gradient(name):
 def test_wrn_28_10_runs_forward_and_backward():
     model = create("wrn-28-10", num_classes=10)
     model(torch.rand(2, 3, 8, 8)).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size"), [("shake-26-2x96d", 32), ("pyramidnet-272-200", 32), ("resnet-50", 224)])
+def test_the_large_networks_run_forward_and_backward(name, size):
+    model = create(name, num_classes=10)
+    model(torch.rand(2, 3, size, size)).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 

@@ -82,3 +82,45 @@ def test_metrics_agree_with_a_count_by_hand():
     assert result["accuracy"] == 0.75 and result["images"] == 4
     assert result["confusion"] == [[2, 0, 0], [1, 1, 0], [0, 0, 0]]
     assert result["class_accuracy"] == [1.0, 0.5, None]
+
+
+def test_the_label_is_among_the_five_likeliest():
+    meter = ClassificationMeter(7, CPU)
+    output = torch.arange(7.0).repeat(7, 1)  # class 6 is likeliest, then 5, 4, 3, 2
+    meter.update(output, Batch(torch.zeros(7, 3, 8, 8), torch.arange(7)))
+    assert meter.compute()["top5"] == pytest.approx(5 / 7)
+
+
+def test_with_fewer_than_five_classes_all_are_among_the_five_likeliest():
+    meter = ClassificationMeter(2, CPU)
+    meter.update(torch.tensor([[1.0, 0], [1, 0]]), Batch(torch.zeros(2, 3, 8, 8), torch.tensor([0, 1])))
+    assert meter.compute()["top5"] == 1.0
+
+
+def test_the_calibration_error_agrees_with_its_definition():
+    generator = torch.Generator().manual_seed(0)
+    output, label = 2 * torch.randn(500, 4, generator=generator), torch.randint(4, (500,), generator=generator)
+    meter = ClassificationMeter(4, CPU)
+    for part in range(0, 500, 100):
+        batch = Batch(torch.zeros(100, 3, 8, 8), label[part : part + 100])
+        meter.update(output[part : part + 100], batch)
+    confidence, choice = output.softmax(1).max(1)
+    error = 0.0
+    for i in range(15):
+        inside = (confidence > i / 15) & (confidence <= (i + 1) / 15)
+        if inside.any():
+            right = (choice == label)[inside].double().mean()
+            error += inside.double().mean().item() * abs(right - confidence[inside].double().mean()).item()
+    assert meter.compute()["calibration_error"] == pytest.approx(error, abs=1e-6)
+
+
+def test_a_confident_and_right_model_is_calibrated():
+    meter = ClassificationMeter(3, CPU)
+    meter.update(100 * torch.eye(3), Batch(torch.zeros(3, 3, 8, 8), torch.arange(3)))
+    assert meter.compute()["calibration_error"] == 0
+
+
+def test_colours_are_distorted_before_the_strategy_and_stay_in_range():
+    made = task(flip=False, crop=0, jitter=0.4, lighting=0.1)
+    seen = made.before(batch(), torch.Generator().manual_seed(0)).image
+    assert not torch.equal(seen, batch().image) and seen.min() >= 0 and seen.max() <= 1

@@ -16,7 +16,8 @@ LATTICE = 17  # points per channel; see docs/performance.md for error and time a
 class ColorDraw(NamedTuple):
     """One colour map per image: everything random has been drawn."""
 
-    rgb: SubNetwork
+    rgb: SubNetwork  # one per image
+    shift: Tensor | float  # [B, C]: of the network's input, from the context
     level: Tensor  # [B, 2]: raw scale and shift of the whole image, from the noise network
     weight: Tensor  # [B]: 1 applies the map, 0 is the identity
 
@@ -42,7 +43,10 @@ class ColorAugmentation(nn.Module):
 
     def unfolded(self, colors: Tensor, draw: ColorDraw) -> Tensor:
         """The map before the triangle wave, on colours [B, C, P] (or [1, C, P]): x + w ((alpha - 1) x + beta)."""
-        raw_scale, raw_shift = draw.rgb(4 * colors - 2).chunk(2, 1)  # the network sees colours as -2 … 2
+        inputs = (4 * colors - 2).expand(len(draw.weight), -1, -1)  # the network sees colours as -2 … 2
+        if isinstance(draw.shift, Tensor):
+            inputs = inputs + draw.shift[:, :, None]
+        raw_scale, raw_shift = draw.rgb(inputs).chunk(2, 1)
         level_scale, level_shift = draw.level[:, :, None, None].unbind(1)
         scale = bounded(raw_scale + level_scale, self.scale_width)
         shift = bounded(raw_shift + level_shift, self.shift_width)

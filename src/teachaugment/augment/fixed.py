@@ -1,12 +1,19 @@
-"""The augmentations that are not learned: flip, crop and cutout, drawn for each image and applied to all at once."""
+"""The augmentations that are not learned, drawn for each image and applied to all of a batch at once."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from teachaugment.batch import IGNORE, Batch
+
+GREY = (0.299, 0.587, 0.114)  # luminance of RGB, ITU-R 601
+# Principal components of the RGB values of ImageNet, one vector per column, as everybody quotes them.
+EIGENVALUES = (0.2175, 0.0188, 0.0045)
+EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
 
 
 def flip(batch: Batch, generator: torch.Generator | None = None) -> Batch:
@@ -46,3 +53,34 @@ def cutout(image: Tensor, size: int, generator: torch.Generator | None = None) -
     y, x = torch.arange(height, device=image.device), torch.arange(width, device=image.device)
     rows, columns = (y >= top) & (y < top + size), (x >= left) & (x < left + size)
     return image.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
+
+
+def color_jitter(image: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
+    """Brightness, contrast and saturation of each image by factors in 1 ± ``strength``, in an order of its own.
+
+    All three mix the image with something else: with black, with its mean grey, with its grey version.
+    """
+    n, channels = image.shape[:2]
+    place: dict[str, Any] = {"device": image.device, "generator": generator}
+    orders = torch.rand(n, 3, **place).argsort(1)
+    factors = 1 + strength * (2 * torch.rand(n, 3, **place) - 1)
+    weights = image.new_tensor(GREY if channels == 3 else [1 / channels] * channels).view(1, -1, 1, 1)
+    for turn in range(3):
+        kind = orders[:, turn].view(-1, 1, 1, 1)
+        factor = factors[:, turn].to(image.dtype).view(-1, 1, 1, 1)
+        grey = (image * weights).sum(1, keepdim=True)
+        other = torch.where(
+            kind == 2, grey, torch.where(kind == 1, grey.mean((2, 3), keepdim=True), grey.new_zeros(()))
+        )
+        image = (factor * image + (1 - factor) * other).clamp(0, 1)
+    return image
+
+
+def lighting(image: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+    """Shift each image along the principal colours of ImageNet (Krizhevsky et al., 2012), within [0, 1]."""
+    if image.shape[1] != 3:
+        raise ValueError(f"lighting is known for 3 channels, not {image.shape[1]}")
+    amount = std * torch.randn(len(image), 3, device=image.device, generator=generator)
+    vectors, values = amount.new_tensor(EIGENVECTORS), amount.new_tensor(EIGENVALUES)
+    shift = (amount * values) @ vectors.T
+    return (image + shift[:, :, None, None].to(image.dtype)).clamp(0, 1)

@@ -1,11 +1,13 @@
-"""The three-layer perceptron of the augmenter, in the two forms in which it is needed.
+"""The three-layer perceptron of the augmenter and its dropout, which keeps a fixed number of units.
 
-* :meth:`MLP.forward`: one vector per image, ordinary dropout. For noise.
-* :meth:`MLP.select`: many vectors per image, the pixels, that share one dropout mask, so that within an image the
-  colour map is one function of the colour. The mask keeps a fixed number of units (a fifth of them at the paper's
-  drop ratio of 0.8), so the kept weights can be cut out: a small network per image, at 1/25 of the price per pixel.
+At the paper's drop ratio of 0.8 a draw uses one fifth of the hidden units. Keeping exactly that many (and not each unit
+with probability 0.2) changes nothing in expectation, and lets :meth:`MLP.select` cut the kept weights out: a network of
+1/25 of the size, several of them at once, each with weights from another snapshot if need be.
 
-Both read weights from a :class:`Source`: the augmenter itself, or snapshots of it, another one for each image.
+* The RGB network has one sub-network per image, so that within an image the colour map is one function of the colour.
+* A noise network has one per group of images; its hidden activations are normalised over the kept units (layer norm
+  without weights). Without that, the mean of the activations, which does not depend on the noise, outgrows what does,
+  and the augmenter ends in one constant warp for all images.
 """
 
 from __future__ import annotations
@@ -20,18 +22,14 @@ SLOPE = 0.2  # of the leaky ReLU (appendix)
 
 
 class Source(Protocol):
-    """Where weights are read from, by parameter name."""
-
-    def linear(self, layer: str, x: Tensor) -> Tensor:
-        """The linear layer of that name on one vector per image, [B, inputs] to [B, outputs]."""
-        ...
+    """Where the weights of N sub-networks are read from, by parameter name."""
 
     def rows(self, name: str, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        """Of a parameter, per image: the given rows [B, R], and of those the given columns [B, K] if any."""
+        """The given rows [N, R] of a parameter, and of those the given columns [N, K] if any."""
         ...
 
     def blend(self, name: str, weights: Tensor) -> Tensor:
-        """Of a table with one row per class, per image: its rows weighted by ``weights`` [B, classes]."""
+        """The rows of a table with one row per class, weighted by ``weights`` [N, classes]."""
         ...
 
 
@@ -45,9 +43,6 @@ class Live:
         value = self.parameters[name]
         return value.to(torch.promote_types(value.dtype, torch.float32))
 
-    def linear(self, layer: str, x: Tensor) -> Tensor:
-        return F.linear(x, self[f"{layer}.weight"], self[f"{layer}.bias"])
-
     def rows(self, name: str, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         # embedding and gather, because the gradient of indexing adds up in another order on each run
         table = self[name]
@@ -60,6 +55,13 @@ class Live:
         return weights.to(self[name].dtype) @ self[name]
 
 
+class Sources(NamedTuple):
+    """The same weights, addressed once per group of images and once per image."""
+
+    groups: Source
+    images: Source
+
+
 def context_rows(source: Source, table: str, context: Tensor) -> Tensor:
     """What a per-class table says for each image: its label's row, or a blend for vectors of class weights."""
     if context.is_floating_point():
@@ -68,20 +70,19 @@ def context_rows(source: Source, table: str, context: Tensor) -> Tensor:
 
 
 class SubNetwork(NamedTuple):
-    """One small perceptron per image, ready to run over many inputs."""
+    """N small perceptrons, ready to run over P inputs each."""
 
-    weights: tuple[Tensor, Tensor, Tensor]  # [B, kept, inputs], [B, kept, kept], [B, outputs, kept]
-    biases: tuple[Tensor, Tensor, Tensor]  # [B, kept], [B, kept], [B, outputs]
-    shift: Tensor | None  # [B, inputs], from the context
+    weights: tuple[Tensor, Tensor, Tensor]  # [N, kept, inputs], [N, kept, kept], [N, outputs, kept]
+    biases: tuple[Tensor, Tensor, Tensor]  # [N, kept, 1], [N, kept, 1], [N, outputs, 1]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """[B, inputs, P] (or [1, inputs, P]: the same inputs everywhere) to [B, outputs, P]."""
-        if self.shift is not None:
-            x = x + self.shift[:, :, None]
-        x = x.expand(len(self.weights[0]), -1, -1)
+    def __call__(self, x: Tensor, normalize: bool = False) -> Tensor:
+        """[N, inputs, P] to [N, outputs, P]."""
         for weight, bias in zip(self.weights[:2], self.biases[:2], strict=True):
-            x = F.leaky_relu(torch.baddbmm(bias[:, :, None], weight, x), SLOPE)
-        return torch.baddbmm(self.biases[2][:, :, None], self.weights[2], x)
+            # in place, and not baddbmm: that would first copy the bias to every pixel
+            x = F.leaky_relu((weight @ x).add_(bias), SLOPE, inplace=True)
+            if normalize:
+                x = F.layer_norm(x.mT, x.shape[1:2]).mT
+        return (self.weights[2] @ x).add_(self.biases[2])
 
 
 class MLP(nn.Module):
@@ -89,7 +90,7 @@ class MLP(nn.Module):
 
     def __init__(self, inputs: int, hidden: int, outputs: int, classes: int | None, dropout: float) -> None:
         super().__init__()
-        self.hidden, self.outputs, self.dropout = hidden, outputs, dropout
+        self.hidden, self.outputs = hidden, outputs
         self.kept = max(1, round(hidden * (1 - dropout)))
         self.first = nn.Linear(inputs, hidden)
         self.second = nn.Linear(hidden, hidden)
@@ -98,25 +99,14 @@ class MLP(nn.Module):
         nn.init.zeros_(self.last.bias)
         self.context = nn.Parameter(0.1 * torch.randn(classes, inputs)) if classes else None
 
-    def forward(
-        self, x: Tensor, context: Tensor | None, source: Source, name: str, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """[B, inputs] to [B, outputs] with the weights that ``source`` holds for the network ``name``."""
-        if context is not None:
-            x = x + context_rows(source, f"{name}.context", context)
-        for layer in ("first", "second"):
-            kept = torch.rand(len(x), self.hidden, device=x.device, generator=generator) >= self.dropout
-            x = F.leaky_relu(source.linear(f"{name}.{layer}", x), SLOPE) * (kept / (1 - self.dropout))
-        return source.linear(f"{name}.last", x)
-
     def draw_units(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """For each of ``n`` images the units kept in either hidden layer, [n, kept] each."""
+        """For each of ``n`` sub-networks the units kept in either hidden layer, [n, kept] each."""
         scores = torch.rand(2, n, self.hidden, device=self.first.weight.device, generator=generator)
         first, second = scores.topk(self.kept, sorted=False).indices
         return first, second
 
-    def select(self, context: Tensor | None, source: Source, name: str, units: tuple[Tensor, Tensor]) -> SubNetwork:
-        """Cut each image's sub-network out of the weights that ``source`` holds for the network ``name``."""
+    def select(self, source: Source, name: str, units: tuple[Tensor, Tensor]) -> SubNetwork:
+        """Cut the sub-networks out of the weights that ``source`` holds for the network ``name``."""
         first, second = units
         scale = self.hidden / self.kept  # keeps the expectation, as 1 / (1 - dropout) does in ordinary dropout
         outputs = torch.arange(self.outputs, device=first.device).expand(len(first), -1)
@@ -127,9 +117,18 @@ class MLP(nn.Module):
                 source.rows(f"{name}.last.weight", outputs, second) * scale,
             ),
             biases=(
-                source.rows(f"{name}.first.bias", first),
-                source.rows(f"{name}.second.bias", second),
-                source.rows(f"{name}.last.bias", outputs),
+                source.rows(f"{name}.first.bias", first)[:, :, None],
+                source.rows(f"{name}.second.bias", second)[:, :, None],
+                source.rows(f"{name}.last.bias", outputs)[:, :, None],
             ),
-            shift=None if context is None else context_rows(source, f"{name}.context", context),
         )
+
+    def from_noise(
+        self, noise: Tensor, sources: Sources, name: str, group: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """One noise vector per image, [B, inputs] to [B, outputs]; each group of images shares a sub-network."""
+        n, inputs = noise.shape
+        groups = -(-n // group)
+        network = self.select(sources.groups, name, self.draw_units(groups, generator))
+        columns = F.pad(noise, (0, 0, 0, groups * group - n)).reshape(groups, group, inputs).mT
+        return network(columns, normalize=True).mT.reshape(groups * group, self.outputs)[:n]

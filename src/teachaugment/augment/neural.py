@@ -12,7 +12,7 @@ from ..batch import IGNORE, Batch
 from .color import ColorAugmentation, ColorDraw
 from .functional import affine_warp, hard_bernoulli, relaxed_bernoulli, warp_mask
 from .geometric import GeometricAugmentation
-from .mlp import Live, Source, context_rows
+from .mlp import Live, Sources, context_rows
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Settings:
     shift_width: float = 1.0  # beta in (-0.5, 0.5)
     affine_width: float = 0.5  # A in (-0.25, 0.25)
     temperature: float = 0.05
+    group: int = 8  # images that share the units of the noise networks, and with a replay their snapshot
 
 
 class Draw(NamedTuple):
@@ -65,41 +66,41 @@ class NeuralAugmenter(nn.Module):
         n: int,
         context: Tensor | None = None,
         generator: torch.Generator | None = None,
-        snapshots: Source | None = None,
+        snapshots: Sources | None = None,
     ) -> Draw:
         """Draw for ``n`` images: with gradient (relaxed) if gradients are enabled, otherwise hard.
 
-        With ``snapshots`` each image's weights come from there and not from this module's parameters.
+        With ``snapshots`` the weights come from there and not from this module's parameters.
         """
         with torch.autocast(self.log_odds.device.type, enabled=False):
-            return self._sample(n, context, generator, snapshots)
+            return self._sample(n, context, generator, snapshots or Sources(live := Live(self), live))
 
-    def _sample(
-        self, n: int, context: Tensor | None, generator: torch.Generator | None, snapshots: Source | None
-    ) -> Draw:
-        device = self.log_odds.device
-        if self.settings.classes is None:
-            context = None
-        elif context is None:  # marginalise over the classes: draw one
-            context = torch.randint(self.settings.classes, (n,), device=device, generator=generator)
-        source = snapshots or Live(self)
+    def _sample(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Draw:
+        device, settings = self.log_odds.device, self.settings
         dtype = torch.promote_types(self.log_odds.dtype, torch.float32)
-        noise = torch.randn(n, self.settings.noise, device=device, dtype=dtype, generator=generator)
+        if settings.classes is None:
+            context = torch.zeros(n, dtype=torch.long, device=device)  # the one row of the log-odds
+        elif context is None:  # marginalise over the classes: draw one
+            context = torch.randint(settings.classes, (n,), device=device, generator=generator)
 
-        if context is None:
-            log_odds = source.rows("log_odds", torch.zeros(n, 1, dtype=torch.long, device=device))[:, 0]
-        else:
-            log_odds = context_rows(source, "log_odds", context)
         uniform = torch.rand(n, 2, device=device, generator=generator)
+        log_odds = context_rows(sources.images, "log_odds", context)
         if torch.is_grad_enabled():
-            applied = relaxed_bernoulli(log_odds, uniform, self.settings.temperature)
+            applied = relaxed_bernoulli(log_odds, uniform, settings.temperature)
         else:
             applied = hard_bernoulli(log_odds, uniform)
 
-        level = self.colors.noise(noise, context, source, "colors.noise", generator)
-        rgb = self.colors.rgb.select(context, source, "colors.rgb", self.colors.rgb.draw_units(n, generator))
-        residual = self.geometry.noise(noise, context, source, "geometry.noise", generator)
-        return Draw(ColorDraw(rgb, level, applied[:, 0]), self.geometry.matrix(residual, applied[:, 1]))
+        def shift(network: str) -> Tensor | float:
+            return 0.0 if settings.classes is None else context_rows(sources.images, f"{network}.context", context)
+
+        z = torch.randn(n, settings.noise, device=device, dtype=dtype, generator=generator)
+        color, geometry = self.colors, self.geometry
+        level = color.noise.from_noise(z + shift("colors.noise"), sources, "colors.noise", settings.group, generator)
+        raw = geometry.noise.from_noise(
+            z + shift("geometry.noise"), sources, "geometry.noise", settings.group, generator
+        )
+        rgb = color.rgb.select(sources.images, "colors.rgb", color.rgb.draw_units(n, generator))
+        return Draw(ColorDraw(rgb, shift("colors.rgb"), level, applied[:, 0]), geometry.matrix(raw, applied[:, 1]))
 
     def color(self, batch: Batch, draw: Draw) -> Batch:
         """x̃ = c(x): the image only."""

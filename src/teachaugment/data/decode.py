@@ -31,22 +31,34 @@ def dimensions(path: str | Path) -> tuple[int, int]:
         raise _bad(path, error) from None
 
 
-def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None) -> Tensor:
+def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0) -> Tensor:
     """A file as uint8 [3, H, W]: shorter side resized and the centre cropped, or with ``crop`` a random resized crop.
 
-    ``crop`` holds four numbers in [0, 1): area, aspect ratio, and position of the random crop.
+    ``crop`` holds four numbers in [0, 1): area, aspect ratio, and position of the random crop. ``centre`` is how much
+    of the shorter side the centre crop keeps.
     """
     try:
-        with Image.open(path) as file:
+        file = Image.open(path)
+    except Exception as error:
+        raise _bad(path, error) from None
+    return fit(file, path, size, crop, centre)
+
+
+def fit(
+    opened: Image.Image, path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0
+) -> Tensor:
+    """What ``decode`` does, from an image that is open; ``path`` is its name in messages."""
+    try:
+        with opened as file:
             if file.width * file.height > MAX_PIXELS:
                 raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
             # JPEG can decode straight to a half, quarter or eighth. Keep twice what the crop needs.
-            area = 1.0 if crop is None else _area(crop)
+            area = centre**2 if crop is None else _area(crop)
             need = math.ceil(2 * max(size) / math.sqrt(area))
             file.draft(None, (need, need))
             image = to_rgb(ImageOps.exif_transpose(file))
         height, width = size
-        box = _centre(image.size, size) if crop is None else _random_box(image.size, size, crop)
+        box = _centre(image.size, size, centre) if crop is None else _random_box(image.size, size, crop)
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=box)
         return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
     except Exception as error:
@@ -77,10 +89,10 @@ def _bad(path: str | Path, error: Exception) -> BadImage:
     return BadImage(f"cannot read image {path}: {reason}; repair or remove it, or set bad_images to skip")
 
 
-def _centre(have: tuple[int, int], want: tuple[int, int]) -> Box:
-    """The largest box of the wanted proportions in the middle: resizing it is shorter side, then centre crop."""
+def _centre(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) -> Box:
+    """A box of the wanted proportions in the middle: resizing it is shorter side, then centre crop."""
     width, height = have
-    scale = min(width / want[1], height / want[0])
+    scale = share * min(width / want[1], height / want[0])
     w, h = want[1] * scale, want[0] * scale
     return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from teachaugment import seeds
+from teachaugment.data import cache
 from teachaugment.data.decode import BadImage, decode, dimensions
-from teachaugment.data.splits import DataSet, Split, few, hold_out, statistics
+from teachaugment.data.splits import STATISTICS, DataSet, Split, few, hold_out, statistics
 from teachaugment.errors import UserError
 
 IN_MEMORY_BYTES = 10**9  # decoded; "auto" streams what is larger
@@ -40,25 +41,29 @@ class FolderSplit:
     size: tuple[int, int]
     bad_images: str = "error"
     crop: bool = False  # random resized crops, for training; otherwise the centre
+    centre: float = 1.0  # of the shorter side, what the centre crop keeps
+    told: set[str] = field(default_factory=set, repr=False, compare=False)  # skipped images that were warned about
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def select(self, rows: Tensor) -> FolderSplit:
         """The images at ``rows``, in that order."""
-        paths = [self.paths[i] for i in rows.tolist()]
-        return FolderSplit(self.root, paths, self.label[rows], self.size, self.bad_images, self.crop)
+        return replace(self, paths=[self.paths[i] for i in rows.tolist()], label=self.label[rows])
 
     def read(self, index: int, seed: int, epoch: int) -> Tensor:
         """One image. The crop is a function of seed, epoch and index, whichever process decodes it."""
         crop = torch.rand(4, generator=seeds.generator("cpu", seed, "crop", epoch, index)) if self.crop else None
-        return decode(self.root / self.paths[index], self.size, crop)
+        return decode(self.root / self.paths[index], self.size, crop, self.centre)
 
-    def read_many(self, rows: list[int], seed: int, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+    def read_many(
+        self, rows: list[int], seed: int, epoch: int, skipped: list[str] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Images, labels and positions of some rows.
 
         With ``bad_images="skip"`` the next readable image stands in for an unreadable one in training, so that
-        batches stay full; in evaluation it is left out, so that no image counts twice.
+        batches stay full; in evaluation it is left out, so that no image counts twice. What was left out is appended
+        to ``skipped``: a process that reads for another one leaves it to that one to warn.
         """
         images, kept = [], []
         for wanted in rows:
@@ -68,13 +73,23 @@ class FolderSplit:
                 except BadImage as error:
                     if self.bad_images == "error":
                         raise
-                    warnings.warn(f"skipped: {error}", stacklevel=2)
+                    if skipped is None:
+                        self.warn([str(error)])
+                    else:
+                        skipped.append(str(error))
                 else:
                     kept.append(row)
                     break
         image = torch.stack(images) if images else torch.empty(0, 3, *self.size, dtype=torch.uint8)
         index = torch.tensor(kept, dtype=torch.int64)
         return image, self.label[index], index
+
+    def warn(self, skipped: list[str]) -> None:
+        """Say once in a run, and not once in an epoch, that an image was skipped."""
+        for message in skipped:
+            if message not in self.told:
+                self.told.add(message)
+                warnings.warn(f"skipped: {message}", stacklevel=2)
 
 
 def load_folder(
@@ -86,10 +101,13 @@ def load_folder(
     val_fraction: float = 0.0,
     in_memory: str = "auto",
     bad_images: str = "error",
+    name: str | None = None,
+    centre: float = 1.0,
 ) -> DataSet:
     """``root`` with ``train/`` and ``val/`` or ``test/``, or with class folders that are split by a stable hash.
 
-    With all three, ``val/`` is the validation split; ``val/`` alone is what is tested on.
+    With all three, ``val/`` is the validation split; ``val/`` alone is what is tested on. ``centre`` is how much of an
+    image's shorter side the centre crop of an evaluation keeps.
     """
     train, test, val, classes = _find(root, seed)
     if val is None:
@@ -100,18 +118,44 @@ def load_folder(
     splits = [train, test] if val is None else [train, test, val]
     shape = size or _natural_size(splits, bad_images)
     for split in splits:
-        split.size, split.bad_images = shape, bad_images
+        split.size, split.bad_images, split.centre = shape, bad_images, centre
+    name = name or root.resolve().name.lower()
+    return finish(name, train, test, val, classes, shape, seed, in_memory)
 
+
+def finish(
+    name: str,
+    train: FolderSplit,
+    test: FolderSplit,
+    val: FolderSplit | None,
+    classes: list[str],
+    shape: tuple[int, int],
+    seed: int,
+    in_memory: str,
+    cached: bool = True,
+) -> DataSet:
+    """The data set of these splits, decoded if it is small; ``cached``: what is measured on files is remembered."""
+    splits = [train, test] if val is None else [train, test, val]
     count = sum(len(split) for split in splits)
     small = count * 3 * shape[0] * shape[1] <= IN_MEMORY_BYTES
-    name = root.resolve().name.lower()
     if in_memory == "always" or (in_memory == "auto" and small):
         decoded = _decode_all(splits, classes)
         mean, std = statistics(name, decoded[0].image)
         return DataSet(name, decoded[0], decoded[1], classes, 3, shape, mean, std, None if val is None else decoded[2])
     sample = torch.linspace(0, len(train) - 1, min(len(train), MEASURED_IMAGES)).long()
-    image, _, _ = train.select(sample).read_many(list(range(len(sample))), seed, 0)
-    mean, std = statistics(name, image)
+    measured = train.select(sample)
+
+    def measure() -> cache.Statistics:
+        image, _, _ = measured.read_many(list(range(len(sample))), seed, 0)
+        return statistics(name, image)
+
+    if name in STATISTICS:
+        mean, std = STATISTICS[name]
+    elif cached:
+        key = cache.fingerprint(train.root, measured.paths, shape, train.centre)
+        mean, std = cache.remembered(key, measure)
+    else:
+        mean, std = measure()
     train.crop = True
     return DataSet(name, train, test, classes, 3, shape, mean, std, val)
 

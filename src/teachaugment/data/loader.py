@@ -20,6 +20,25 @@ def order(n: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(n, generator=seeds.generator("cpu", seed, "order", epoch))
 
 
+def balanced(label: Tensor, seed: int, epoch: int) -> Tensor:
+    """As many images as there are, all classes equally often, in an order that seed and epoch decide.
+
+    Each class runs through shuffled passes over its images, so within an epoch none of them is drawn more than once
+    more often than another.
+    """
+    n, classes = len(label), label.unique().tolist()
+    shares = [n // len(classes)] * len(classes)
+    random = seeds.generator("cpu", seed, "balance", epoch)
+    for k in torch.randperm(len(classes), generator=random)[: n % len(classes)].tolist():
+        shares[k] += 1
+    rows = []
+    for k, share in zip(classes, shares, strict=True):
+        mine = (label == k).nonzero().flatten()
+        passes = [mine[torch.randperm(len(mine), generator=random)] for _ in range(-(-share // len(mine)))]
+        rows.append(torch.cat([*passes, mine[:0]])[:share])
+    return torch.cat(rows)[order(n, seed, epoch)]
+
+
 def count(n: int, batch_size: int, *, drop_last: bool = False, world: int = 1) -> int:
     """How many training batches each rank gets from ``n`` images in an epoch."""
     whole, rest = divmod(n, batch_size * world)
@@ -39,14 +58,19 @@ def batches(
     rank: int = 0,
     world: int = 1,
     start: int = 0,
+    balance: bool = False,
 ) -> Iterator[Batch]:
     """One epoch, images as float in [0, 1] on ``device``, from batch ``start`` on; nothing before it is decoded.
 
     ``batch_size`` is per rank. Together, the ranks' batches are those of one process with ``world`` times the size.
     With ``shuffle`` (training) every rank gets as many batches, of the same sizes, as the others, and fewer than
-    ``world`` images may be left over; without (evaluation) every image comes exactly once.
+    ``world`` images may be left over; without (evaluation) every image comes exactly once. ``balance`` draws all
+    classes equally often.
     """
-    rows = order(len(split), seed, epoch) if shuffle else torch.arange(len(split))
+    if balance:
+        rows = balanced(split.label.cpu(), seed, epoch)
+    else:
+        rows = order(len(split), seed, epoch) if shuffle else torch.arange(len(split))
     mine = _share(rows, batch_size, shuffle, drop_last, rank, world)[start:]
     device = torch.device(device)
     if isinstance(split, Split):
@@ -89,9 +113,10 @@ class _Decoded(Dataset):
     def __len__(self) -> int:
         return len(self.plan)
 
-    def __getitem__(self, i: int) -> tuple[Tensor, Tensor, Tensor] | str:
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor, Tensor, list[str]] | str:
+        skipped: list[str] = []
         try:
-            return self.split.read_many(self.plan[i].tolist(), self.seed, self.epoch)
+            return *self.split.read_many(self.plan[i].tolist(), self.seed, self.epoch, skipped), skipped
         except UserError as error:
             return str(error)  # raised by the main process: DataLoader would wrap it in a traceback of many lines
 
@@ -109,7 +134,8 @@ def _from_disk(
     for item in loader:
         if isinstance(item, str):
             raise UserError(item)
-        image, label, index = item
+        image, label, index, skipped = item
+        split.warn(skipped)
         if len(image):  # evaluation leaves out what it cannot read
             batch = Batch(image, label, None, index).to(device)
             yield batch.replace(image=_as_float(batch.image))

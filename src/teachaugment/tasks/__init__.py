@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from teachaugment.batch import Batch
 
@@ -35,7 +35,7 @@ class Task(Protocol):
         ...
 
     def forward(
-        self, model: nn.Module, batch: Batch, augment: Augment, generator: torch.Generator
+        self, model: Callable[[Tensor], Any], batch: Batch, augment: Augment, generator: torch.Generator
     ) -> tuple[Tensor, Any, Batch]:
         """Loss, output and what the model saw, for one training step on the result of ``before``.
 

@@ -1,21 +1,23 @@
-"""One class per image: cross-entropy, top-1 accuracy, and the fixed augmentation of the paper's baseline."""
+"""One class per image: cross-entropy, accuracy and calibration, and the fixed augmentation of the paper's baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from teachaugment.augment import fixed
 from teachaugment.batch import Batch
 from teachaugment.tasks import Augment
 
+BINS = 15  # of confidence, for the calibration error
+
 
 class Classification:
-    """Flip, then the strategy, then crop, normalise and Cutout.
+    """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout.
 
     The crop comes after the strategy, so that its black padding never passes through the colour augmentation and
     needs no guess about which black pixels are padding.
@@ -32,11 +34,14 @@ class Classification:
         flip: bool = True,
         crop: int = 4,
         cutout: int = 0,
+        jitter: float = 0.0,
+        lighting: float = 0.0,
     ):
         self.classes = list(classes)
         self.mean = torch.tensor(list(mean)).view(-1, 1, 1)
         self.std = torch.tensor(list(std)).view(-1, 1, 1)
         self.flip, self.crop, self.cutout = flip, crop, cutout
+        self.jitter, self.lighting = jitter, lighting
 
     def normalize(self, image: Tensor) -> Tensor:
         if self.mean.device != image.device:
@@ -45,7 +50,13 @@ class Classification:
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         batch = batch.replace(mask=None)  # the class is all that is learned here
-        return fixed.flip(batch, generator) if self.flip else batch
+        if self.flip:
+            batch = fixed.flip(batch, generator)
+        if self.jitter:
+            batch = batch.replace(image=fixed.color_jitter(batch.image, self.jitter, generator))
+        if self.lighting:
+            batch = batch.replace(image=fixed.lighting(batch.image, self.lighting, generator))
+        return batch
 
     def after(self, batch: Batch, generator: torch.Generator) -> Batch:
         if self.crop:
@@ -56,7 +67,7 @@ class Classification:
         return batch.replace(image=image)
 
     def forward(
-        self, model: nn.Module, batch: Batch, augment: Augment, generator: torch.Generator
+        self, model: Callable[[Tensor], Any], batch: Batch, augment: Augment, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Batch]:
         seen = self.after(augment(batch), generator)
         output = model(seen.image)
@@ -70,30 +81,44 @@ class Classification:
 
 
 class ClassificationMeter:
-    """Confusion matrix and summed loss; everything else follows from them."""
+    """Confusion matrix, top-5 hits, confidence by bins and summed loss; everything else follows from them."""
 
     def __init__(self, num_classes: int, device: torch.device):
         self.num_classes = num_classes
         self.confusion = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=device)
         self.total_loss = torch.zeros((), device=device)
+        self.top5 = torch.zeros((), dtype=torch.int64, device=device)
+        # Hits minus confidence, summed in each bin; in double precision where the device has it.
+        self.gap = torch.zeros(BINS, dtype=torch.float64 if device.type != "mps" else torch.float32, device=device)
 
     def update(self, output: Tensor, batch: Batch, loss: Tensor | None = None) -> None:
         """``loss`` is the batch's mean loss, where it is known already."""
-        output, label = output.detach(), _labels(batch)
+        output, label = output.detach().float(), _labels(batch)
         if loss is None:
-            loss = F.cross_entropy(output.float(), label)
-        cell = label * self.num_classes + output.argmax(1)
+            loss = F.cross_entropy(output, label)
+        best = output.topk(min(5, self.num_classes), dim=1).indices
+        choice = output.argmax(1)
+        cell = label * self.num_classes + choice
         # scatter_add_ rather than bincount: bincount waits for the device.
         self.confusion.scatter_add_(0, cell, torch.ones_like(cell))
         self.total_loss += loss.detach() * len(label)
+        self.top5 += (best == label[:, None]).sum()
+        confidence = output.softmax(1).amax(1)
+        bin = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+        self.gap.scatter_add_(0, bin, (choice == label).to(self.gap.dtype) - confidence.to(self.gap.dtype))
 
     def compute(self) -> dict[str, Any]:
-        """Accuracy in [0, 1]; rows of the confusion matrix are the true classes."""
+        """Shares in [0, 1]; rows of the confusion matrix are the true classes.
+
+        The expected calibration error is the mean distance of accuracy from confidence in bins of equal width.
+        """
         confusion = self.confusion.view(self.num_classes, self.num_classes).cpu()
         images, right, per_class = int(confusion.sum()), confusion.diag(), confusion.sum(1)
         return {
             "loss": float(self.total_loss) / max(images, 1),
             "accuracy": int(right.sum()) / max(images, 1),
+            "top5": int(self.top5) / max(images, 1),
+            "calibration_error": float(self.gap.abs().sum()) / max(images, 1),
             "images": images,
             "class_accuracy": [r / n if n else None for r, n in zip(right.tolist(), per_class.tolist(), strict=True)],
             "confusion": confusion.tolist(),

@@ -1,0 +1,62 @@
+"""What is measured with: batches of noise, and an augmenter as it is in the middle of a training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from teachaugment.algorithm import TeachAugment
+from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment.batch import Batch
+from teachaugment.data.splits import STATISTICS
+
+
+class Normalize(nn.Module):
+    """(x - mean) / std with CIFAR-10's statistics."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, values in zip(("mean", "std"), STATISTICS["cifar10"], strict=True):
+            self.register_buffer(name, torch.tensor(values).view(-1, 1, 1))
+
+    def forward(self, image: Tensor) -> Tensor:
+        return (image - self.mean) / self.std
+
+
+def noise_batch(n: int, size: int, classes: int, device: torch.device) -> Batch:
+    """Images of every colour, the same ones in every run."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(n, 3, size, size, generator=generator)
+    label = torch.randint(classes, (n,), generator=generator)
+    return Batch(image.to(device), label.to(device))
+
+
+@torch.no_grad()
+def awaken(augmenter: NeuralAugmenter, strength: float = 1.0) -> NeuralAugmenter:
+    """Draw the last layers, which start at zero, anew as ordinary linear layers times ``strength``.
+
+    At strength 1 the raw outputs have a spread of about one, at 3 most of them saturate.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for network in (augmenter.colors.rgb, augmenter.colors.noise, augmenter.geometry.noise):
+            fresh = nn.Linear(network.last.in_features, network.last.out_features)
+            network.last.weight.copy_(strength * fresh.weight)
+            network.last.bias.copy_(strength * fresh.bias)
+    return augmenter
+
+
+def make_teach(target: nn.Module, classes: int, snapshots: int, device: torch.device) -> TeachAugment:
+    """All techniques on, the replay filled."""
+    teach = TeachAugment(target, num_classes=classes, normalize=Normalize().to(device))
+    awaken(teach.augmenter)
+    for _ in range(snapshots):
+        teach.replay.push()
+    return teach
+
+
+def tensor_bytes(*modules: nn.Module) -> int:
+    return sum(t.nbytes for module in modules for t in module.state_dict().values())

@@ -1,0 +1,87 @@
+"""CIFAR-10, CIFAR-100 and ImageNet through torchvision."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from teachaugment.data.images import load_folder
+from teachaugment.data.splits import STATISTICS, DataSet, Split
+from teachaugment.errors import UserError
+
+CIFAR = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
+SILENCE = 30.0  # seconds without an answer after which a download is given up
+IMAGENET_SIZE = 224
+IMAGENET_CENTRE = 224 / 256  # evaluation: shorter side to 256, then the middle 224
+ARCHIVES = ("ILSVRC2012_devkit_t12.tar.gz", "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
+
+
+def cifar(name: str, root: Path) -> DataSet:
+    """All 50,000 training and 10,000 test images in memory; downloaded to ``root`` if they are not there."""
+    import torchvision
+
+    kind: Any = getattr(torchvision.datasets, CIFAR[name])
+    try:
+        parts = [kind(root, train=train) for train in (True, False)]
+    except (RuntimeError, OSError):
+        parts = _download(name, kind, root)
+    train, test = (
+        Split(
+            torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(part.targets, dtype=torch.int64)
+        )
+        for part in parts
+    )
+    mean, std = STATISTICS[name]
+    height, width = train.image.shape[2:]
+    return DataSet(name, train, test, list(parts[0].classes), 3, (height, width), mean, std)
+
+
+def _download(name: str, kind: Any, root: Path) -> list[Any]:
+    print(f"downloading {name} to {root}", file=sys.stderr, flush=True)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(SILENCE)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return [kind(root, train=train, download=True) for train in (True, False)]
+    except (RuntimeError, OSError, EOFError) as error:  # no network, a full disk, a file cut short
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(
+            f"{name} is not in {root} and cannot be downloaded ({reason}); put {kind.filename} from {kind.url} there, "
+            "or name the folder that has it with --data.root"
+        ) from None
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def imagenet(root: Path, size: tuple[int, int] | None, in_memory: str = "auto", **options: Any) -> DataSet:
+    """A folder with train/ and val/, or with the three archives, which are unpacked once; nothing is downloaded.
+
+    A part of it that would fit in memory streams all the same: its random crops are made while decoding.
+    """
+    if not ((root / "train").is_dir() and (root / "val").is_dir()):
+        missing = [name for name in ARCHIVES if not (root / name).is_file()]
+        if missing:
+            raise UserError(
+                f"imagenet is not in {root}: it has neither train/ and val/ nor {', '.join(missing)}; ImageNet cannot "
+                "be downloaded without an account: name the folder that has it with --data.root"
+            )
+        _unpack(root)
+    shape = size or (IMAGENET_SIZE, IMAGENET_SIZE)
+    stream = "never" if in_memory == "auto" else in_memory
+    return load_folder(root, size=shape, name="imagenet", centre=IMAGENET_CENTRE, in_memory=stream, **options)
+
+
+def _unpack(root: Path) -> None:
+    import torchvision
+
+    print(f"unpacking ImageNet in {root}", file=sys.stderr, flush=True)
+    try:
+        for split in ("train", "val"):
+            torchvision.datasets.ImageNet(root, split=split)
+    except Exception as error:  # torchvision and scipy have many ways to say that an archive is damaged
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"cannot unpack ImageNet in {root}: {reason}") from None

@@ -1,0 +1,58 @@
+"""Hugging Face data sets. Runs where ``datasets`` is installed: pip install 'teachaugment[hf]'."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from teachaugment import data
+from teachaugment.errors import UserError
+
+
+def test_without_datasets_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"pip install 'teachaugment\[hf\]'"):
+        data.load("hf:mnist")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    random = np.random.default_rng(0)
+
+    def table(n):
+        images = [Image.fromarray(random.integers(0, 256, (12, 12), dtype=np.uint8)) for _ in range(n)]
+        features = datasets.Features({"picture": datasets.Image(), "what": datasets.ClassLabel(names=["cat", "dog"])})
+        return datasets.Dataset.from_dict({"picture": images, "what": [i % 2 for i in range(n)]}, features=features)
+
+    datasets.DatasetDict({"train": table(10), "test": table(4)}).save_to_disk(str(tmp_path / "Pets"))
+    datasets.DatasetDict({"train": table(10)}).save_to_disk(str(tmp_path / "untested"))
+    numbers = datasets.Dataset.from_dict({"x": [1, 2]})
+    datasets.DatasetDict({"train": numbers}).save_to_disk(str(tmp_path / "numbers"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("in_memory", ["always", "never"])
+def test_a_saved_data_set_is_read(saved, in_memory):
+    found = data.load(f"hf:{saved}/Pets", in_memory=in_memory)
+    assert (len(found.train), len(found.test), found.classes) == (10, 4, ["cat", "dog"])
+    assert found.name == "pets" and found.size == (12, 12) and found.channels == 3
+    batch = next(data.batches(found.train, 4, seed=0, epoch=0, shuffle=True, device="cpu"))
+    assert batch.image.shape == (4, 3, 12, 12)
+
+
+def test_without_a_test_split_some_images_are_held_out(saved):
+    found = data.load(f"hf:{saved}/untested", val_fraction=0.25, per_class=2)
+    assert (len(found.train), len(found.test), len(found.val)) == (4, 2, 2)
+
+
+def test_other_tables_and_unknown_names_are_refused_in_one_line(saved, monkeypatch):
+    with pytest.raises(UserError, match="no column of images; its columns are x"):
+        data.load(f"hf:{saved}/numbers")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match="cannot load hf:") as error:
+        data.load(f"hf:{saved}/nowhere", root=saved / "cache")
+    assert "\n" not in str(error.value)
