@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from teachaugment import Batch, TeachAugment
+from teachaugment import Batch, TeachAugment, UserError
 from teachaugment.algorithm import frozen, unwrap
 
 
@@ -228,3 +228,20 @@ def test_unwrap_finds_the_module_inside_a_wrapper():
     model = network()
     assert unwrap(nn.DataParallel(model)) is model
     assert unwrap(torch.compile(model)) is model
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), None, "divide by 255"),
+        (torch.full((2, 3, 8, 8), -2.0), None, "normalize="),
+        (torch.full((2, 3, 8, 8), torch.nan), None, "normalize="),
+        (torch.zeros(2, 1, 8, 8), None, "channels="),
+        (torch.zeros(3, 8, 8), None, "channels="),
+        (torch.zeros(2, 3, 8, 8), torch.tensor([0, 4]), "num_classes="),
+    ],
+)
+def test_a_first_batch_that_cannot_be_right_is_refused_in_one_line(x, y, message):
+    with pytest.raises(UserError, match=message) as caught:
+        TeachAugment(network(), num_classes=4)(x, y)
+    assert "\n" not in str(caught.value)

@@ -38,6 +38,14 @@ def test_without_a_terminal_there_are_plain_lines():
     )
 
 
+def test_advice_is_given_once():
+    stream = io.StringIO()
+    display = Display(total=2, stream=stream)
+    display.once("more workers would help")
+    display.once("more workers would help")
+    assert stream.getvalue() == "more workers would help\n"
+
+
 def test_a_resumed_log_has_no_line_from_after_the_checkpoint(tmp_path):
     path = tmp_path / "log.jsonl"
     records = [{"event": "start", "step": 0}, *({"event": "epoch", "step": 5 * i} for i in (1, 2, 3))]

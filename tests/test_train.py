@@ -14,7 +14,7 @@ from teachaugment import build, checkpoint, logs
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError
 from teachaugment.policy import Policy
-from teachaugment.train import Trainer
+from teachaugment.train import Trainer, slow_input
 
 TINY = {
     "data.size": 8, "data.per_class": 4, "train.batch_size": 8, "train.epochs": 4, "train.eval_every": 2,
@@ -292,3 +292,9 @@ def test_target_and_teacher_are_measured_alike_during_training_and_at_the_end(un
     assert all(
         {*wanted, "class_accuracy", "confusion", "images"} == final[name].keys() for name in ("target", "teacher")
     )
+
+
+def test_a_run_says_when_it_waits_for_its_images():
+    assert slow_input(waited=0.5, seconds=10) is None
+    assert slow_input(waited=1.0, seconds=1.0) is None
+    assert "40% of the epoch" in slow_input(waited=4, seconds=10)

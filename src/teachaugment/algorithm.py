@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from .augment.neural import NeuralAugmenter
-from .batch import Batch
+from .batch import Batch, check
 from .losses import color_distance, non_saturating
 from .objectives import Loss, Objective, teach_augment
 from .policy import Policy
@@ -78,7 +78,7 @@ class TeachAugment:
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mix(seed, "augmenter"))
+            torch.default_generator.manual_seed(mix(seed, "augmenter"))
             self.augmenter = NeuralAugmenter(channels, num_classes, group=group).to(self.device)
         self.teacher: Teacher = EMATeacher(self.target, ema_decay) if teacher is None else FrozenTeacher(teacher)
         self.replay = Replay(self.augmenter, replay_decay)
@@ -98,6 +98,8 @@ class TeachAugment:
     @torch.no_grad()
     def augment(self, batch: Batch) -> Batch:
         """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
+        if self.steps == 0:
+            check(batch, self.augmenter.settings.channels, self.augmenter.settings.classes)
         snapshots = self.replay.draw(len(batch), self.generator)
         draw = self.augmenter.sample(len(batch), batch.label, self.generator, snapshots)
         return self.augmenter.warp(self.augmenter.color(batch, draw), draw)

@@ -138,6 +138,7 @@ class Display:
         self.stream = stream if stream is not None else sys.stderr
         self.total, self.done, self.first, self.epochs = total, done, done, epochs
         self.began = self.spoken = time.monotonic()
+        self.advised = False
         self.bar: Any = None
         if self.stream.isatty():
             from tqdm import tqdm
@@ -182,6 +183,12 @@ class Display:
             self.bar.write(line, file=self.stream)
         else:
             print(line, file=self.stream, flush=True)
+
+    def once(self, line: str) -> None:
+        """Say something that one mention in a run is enough for."""
+        if not self.advised:
+            self.advised = True
+            self.say(line)
 
     def close(self) -> None:
         if self.bar is not None:

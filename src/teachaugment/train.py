@@ -33,6 +33,7 @@ from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Meter, Task
 
 READ_EVERY = 0.5  # seconds between two looks at numbers on the device
+SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
 
 
 @dataclass
@@ -112,10 +113,11 @@ class Trainer:
         self.target.train()
         meter = self.task.meter(self.device)
         sums: dict[str, Tensor] = {}
-        updates, images, began = 0, 0, time.monotonic()
-        read = began
+        updates, images, waited, began = 0, 0, 0.0, time.monotonic()
+        read = asked = began
         lr = self.learning_rate()
         for batch in self.batches("train", training=True):
+            waited += time.monotonic() - asked
             lr = self.learning_rate()
             measured = self.train_step(batch, meter)
             images += len(batch)
@@ -128,6 +130,7 @@ class Trainer:
                 read = time.monotonic()
                 shown = {name: result[name] for name in ("loss", self.task.metric)}
                 display.reading(self.epoch + 1, shown, images / (read - began))
+            asked = time.monotonic()
         record: dict[str, Any] = {"train": self._finite(scalars(meter.compute())), "lr": lr}
         if self.teach is not None:
             self.teach.end_epoch()
@@ -135,7 +138,10 @@ class Trainer:
             record["teach"] = {**means, **self.probabilities(), "snapshots": len(self.teach.replay)}
         seconds = time.monotonic() - began
         self.epoch += 1
-        return {**record, "time": {"seconds": seconds, "images_per_second": images / max(seconds, 1e-9)}}
+        if advice := slow_input(waited, seconds):
+            display.once(advice)
+        speed = {"images_per_second": images / max(seconds, 1e-9), "waited_seconds": waited}
+        return {**record, "time": {"seconds": seconds, **speed}}
 
     def _finite(self, metrics: dict[str, float]) -> dict[str, float]:
         if not math.isfinite(metrics["loss"]):
@@ -319,6 +325,16 @@ class Trainer:
     def _counts(self) -> dict[str, int]:
         splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}
         return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
+
+
+def slow_input(waited: float, seconds: float) -> str | None:
+    """What to tell a person whose training waits for its images; epochs of a moment say nothing."""
+    if seconds < 2 or waited < SLOW_INPUT * seconds:
+        return None
+    return (
+        f"{waited / seconds:.0%} of the epoch went into waiting for images; more --workers or, if they fit, "
+        "--data.in_memory always would help"
+    )
 
 
 def _short(metrics: dict[str, Any]) -> dict[str, Any]:
