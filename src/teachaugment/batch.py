@@ -51,8 +51,8 @@ def check(batch: Batch, channels: int, classes: int | None) -> None:
     low, high = (float(value) for value in image.detach().aminmax())
     if not (low >= 0 and high <= 1):
         raise UserError(
-            f"images must lie in [0, 1], these reach from {low:.3g} to {high:.3g}; augment before normalising, and pass "
-            "the normalisation as normalize="
+            f"images must lie in [0, 1], these reach from {low:.3g} to {high:.3g}; "
+            "augment before normalising, and pass the normalisation as normalize="
         )
     if classes is not None and label is not None and not label.is_floating_point():
         low, high = (float(value) for value in label.aminmax())
