@@ -69,9 +69,21 @@ def lattice_lookup(values: Tensor, image: Tensor, points: int) -> Tensor:
     one to three channels. A map that is linear in the colour is reproduced exactly.
     """
     b, c = image.shape[:2]
-    sides = [points if axis < c else 1 for axis in (2, 1, 0)]
-    grid = (2 * image - 1).permute(0, 2, 3, 1)[:, None]
+    table = values.reshape(b, c, -1, points)  # one row per line of the lattice, the first channel along it
+    x = 2 * image[:, 0] - 1
     if c < 3:
-        grid = F.pad(grid, (0, 3 - c))
-    volume = values.reshape(b, c, *sides)
-    return F.grid_sample(volume, grid, mode="bilinear", padding_mode="border", align_corners=True)[:, :, 0]
+        y = 2 * image[:, 1] - 1 if c == 2 else torch.zeros_like(x)
+        return _read(table, x, y)
+    # Three channels: the slices of the third lie one below the other; read the two nearest ones and blend. That is
+    # trilinear interpolation, but the two-dimensional grid_sample is far faster than the three-dimensional one.
+    third = image[:, 2] * (points - 1)
+    below = third.floor().clamp_max(points - 2)
+    step = 2 / (points * points - 1)  # one row of the table
+    y = (below * points + image[:, 1] * (points - 1)) * step - 1
+    weight = (third - below)[:, None]
+    return torch.lerp(_read(table, x, y), _read(table, x, y + points * step), weight)
+
+
+def _read(table: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """[B, C, rows, columns] at positions [B, H, W] each, in coordinates from -1 to 1 between the outermost entries."""
+    return F.grid_sample(table, torch.stack([x, y], -1), mode="bilinear", padding_mode="border", align_corners=True)
