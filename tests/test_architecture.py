@@ -73,11 +73,12 @@ RULES = [
     Rule(
         "train.py",
         {
-            *("algorithm", "batch", "checkpoint", "config", "data", "errors"),
+            *("algorithm", "batch", "config", "data", "errors"),
             *("evaluate", "logs", "optim", "pictures", "precision", "seeds", "tasks"),
         },
         {"torch"},
     ),
+    Rule("run.py", {"checkpoint", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
     Rule("build.py", EVERYTHING, {"torch"}),
     # The benchmark measures all of it; its plan and its flags are read before torch is.
     Rule("bench/plan.py"),
@@ -87,7 +88,7 @@ RULES = [
         "cli.py",
         {
             *("__init__", "bench.command", "build", "checkpoint", "config", "errors"),
-            *("listing", "logs", "presets", "train"),
+            *("listing", "logs", "presets", "run"),
         },
     ),
 ]

@@ -12,6 +12,7 @@ from teachaugment import build, checkpoint, logs
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.errors import UserError
 from teachaugment.pretrained import Renormalized, load_teacher
+from teachaugment.run import run
 from teachaugment.teachers import FrozenTeacher
 
 TINY = {
@@ -32,7 +33,7 @@ def earlier(tmp_path_factory) -> Path:
     config = tiny(model__name="wrn-16-1", augment__strategy="none", output=str(path))
     trainer = build.build(config)
     trainer.data.test = trainer.data.test.select(torch.arange(20))
-    trainer.run(logs.create_run(config))
+    run(trainer, logs.create_run(config))
     return path
 
 
@@ -54,7 +55,7 @@ def test_a_run_with_such_a_teacher_is_resumed_and_evaluated(earlier, tmp_path, m
     few = build.load_data(config)
     few.test = few.test.select(torch.arange(100))
     monkeypatch.setattr(build, "load_data", lambda config: few)
-    build.build(config).run(logs.create_run(config))
+    run(build.build(config), logs.create_run(config))
     trainer, _ = build.resume(config, tmp_path / "run")
     assert trainer.epoch == 1
     metrics = build.evaluate_run(config, tmp_path / "run", "last", None)["test"]

@@ -14,6 +14,7 @@ from teachaugment import build, checkpoint, logs
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError
 from teachaugment.policy import Policy
+from teachaugment.run import run
 from teachaugment.train import Trainer, slow_input
 
 TINY = {
@@ -43,12 +44,12 @@ def few_tests(trainer: Trainer) -> Trainer:
 
 def train(path: Path, **changed: Any) -> dict[str, Any]:
     config = tiny(output=str(path), **changed)
-    return few_tests(build.build(config)).run(logs.create_run(config))
+    return run(few_tests(build.build(config)), logs.create_run(config))
 
 
 def go_on(path: Path, **changed: Any) -> dict[str, Any]:
     trainer, path = build.resume(tiny(output=str(path), **changed), path)
-    return few_tests(trainer).run(path)
+    return run(few_tests(trainer), path)
 
 
 def log_lines(path: Path) -> list[dict[str, Any]]:
@@ -136,12 +137,12 @@ def test_a_resumed_run_equals_the_uninterrupted_one(uninterrupted, tmp_path, mon
             raise Stopped
         return step(self, *arguments)
 
-    def stops_at_the_end(self: Trainer, *arguments: Any) -> Any:
+    def stops_at_the_end(*arguments: Any) -> Any:
         raise Stopped
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(Trainer, "train_step", stops)
-        patch.setattr(Trainer, "finish", stops_at_the_end)
+        patch.setattr("teachaugment.run.finish", stops_at_the_end)
         train(path)
     with (path / logs.LOG).open("a") as file:
         file.write('{"event": "epoch", "st')  # a torn line
@@ -197,7 +198,7 @@ def test_a_run_can_go_on_in_another_directory(uninterrupted, tmp_path):
     trainer, path = build.resume(
         tiny(output=str(tmp_path / "copy"), train__epochs=5), uninterrupted, into=tmp_path / "copy"
     )
-    few_tests(trainer).run(path)
+    run(few_tests(trainer), path)
     assert log_lines(tmp_path / "copy")[-2]["epoch"] == 5
     assert before == {file.name: file.read_bytes() for file in uninterrupted.iterdir()}
 

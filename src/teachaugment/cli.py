@@ -191,6 +191,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         logs.check_output(config)
 
     from teachaugment import build
+    from teachaugment.run import run
 
     if arguments.resume:
         moved = "output" in arguments.chosen
@@ -201,7 +202,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         path = logs.create_run(config)
     print(build.describe(trainer, path), file=sys.stderr, flush=True)
     try:
-        metrics = trainer.run(path)
+        metrics = run(trainer, path)
     except KeyboardInterrupt:
         print(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}", file=sys.stderr)
         return 130

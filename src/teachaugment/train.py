@@ -1,4 +1,4 @@
-"""Training: epochs of target and augmenter updates, evaluation, checkpoints and the files a run leaves.
+"""Training: one step of target and augmenter, one epoch of steps, evaluation, and the state a run resumes from.
 
 Every random number is a function of the seed and the step: the data order of (seed, epoch), the fixed augmentation and
 the model's dropout of (seed, step), the learned augmentation of its own counters. A resumed run therefore equals the
@@ -7,7 +7,6 @@ uninterrupted one without any stored generator state.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from teachaugment import checkpoint, logs, pictures
+from teachaugment import logs, pictures
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config import Config, to_dict
@@ -152,91 +151,6 @@ class Trainer:
             )
         return metrics
 
-    # --- the whole run -------------------------------------------------------------------------------------------
-
-    def run(self, path: Path) -> dict[str, Any]:
-        """Train to the last epoch, leaving everything in ``path``; returns the final metrics."""
-        config = self.config.train
-        log = logs.Log(path / logs.LOG, self.step)
-        board = logs.Board(path / "tensorboard", self.step) if config.tensorboard else None
-        display = logs.Display(self.total_steps, self.step, config.epochs)
-        try:
-            if self.step == 0:
-                parameters = sum(p.numel() for p in self.target.parameters())
-                log.write({"event": "start", "step": 0, "parameters": parameters, **self._counts()})
-            results: dict[str, Any] = {}
-            while self.epoch < config.epochs:
-                results = self._one_epoch(path, log, board, display)
-            metrics = self.finish(path, results.get("test"))
-            log.write({"event": "end", "epoch": self.epoch, "step": self.step, **_short(metrics)})
-        finally:
-            display.close()
-            log.close()
-            if board is not None:
-                board.close()
-        return metrics
-
-    def _one_epoch(self, path: Path, log: logs.Log, board: logs.Board | None, display: logs.Display) -> dict[str, Any]:
-        """Train, evaluate if it is time, and only then log and save; returns the evaluation by split."""
-        config, results = self.config.train, {}
-        record = self.train_epoch(display)
-        last = self.epoch == config.epochs
-        if last or self.epoch % config.eval_every == 0:
-            split = "val" if self.data.val is not None else "test"
-            began = time.monotonic()
-            results = {split: self.evaluate(split)}
-            record[split] = {name: scalars(result) for name, result in results[split].items()}
-            record["time"]["evaluation_seconds"] = time.monotonic() - began
-            if board is not None and self.teach is not None:
-                board.picture("augmented", pictures.to_tensor(self.picture()), self.step)
-        record = {"event": "epoch", "epoch": self.epoch, "step": self.step, **record}
-        is_best = self._note_best(record)
-        log.write(record)
-        if board is not None:
-            board.scalars({k: v for k, v in record.items() if k not in ("epoch", "step")}, self.step)
-        display.epoch(record, self.task.metric)
-        if last or is_best or self.epoch % config.save_every == 0:
-            self._check_weights()
-            state = self.state_dict()
-            if is_best:  # before the last one: killed in between, this epoch is repeated and written again
-                checkpoint.save(path / checkpoint.BEST, state)
-            checkpoint.save(path / checkpoint.LAST, state)
-        return results
-
-    def _note_best(self, record: dict[str, Any]) -> bool:
-        """Whether this epoch is the best so far. Only a validation split may choose, never the test split."""
-        if "val" not in record:
-            return False
-        value = record["val"]["target"][self.task.metric]
-        if self.best is not None and value <= self.best[self.task.metric]:
-            return False
-        self.best = {"epoch": self.epoch, self.task.metric: value}
-        return True
-
-    def _check_weights(self) -> None:
-        """No checkpoint ever holds a number that is not finite."""
-        tensors = [p.detach() for p in self.target.parameters()]
-        if not bool(torch.stack(torch._foreach_norm(tensors)).isfinite().all()):
-            raise UserError(f"a weight is no longer finite after step {self.step}; a lower --lr may help")
-
-    def finish(self, path: Path, test: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Evaluate on the test split, unless that is done, and write ``metrics.json``, the policy and the picture."""
-        metrics: dict[str, Any] = {"epoch": self.epoch, "step": self.step, "classes": self.data.classes}
-        metrics["test"] = test or self.evaluate("test")
-        if self.teach is not None:
-            metrics["probabilities"] = self.probabilities()
-            about = {"data": self.data.name, "classes": self.data.classes, "epochs": self.epoch}
-            self.teach.policy(**about).save(path / logs.POLICY)
-        self.picture().save(path / logs.PICTURE)
-        if self.best is not None:
-            last = self.state_dict()
-            self.load_state_dict(checkpoint.load(path / checkpoint.BEST, self.device), path / checkpoint.BEST)
-            metrics["best"] = {**(self.best or {}), "test": self.evaluate("test")}
-            self.load_state_dict(last, path / checkpoint.LAST)
-        text = json.dumps(metrics, indent=2) + "\n"
-        checkpoint.write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
-        return metrics
-
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
@@ -299,7 +213,7 @@ class Trainer:
                 "size": list(data.size),
                 "mean": list(data.mean),
                 "std": list(data.std),
-                **self._counts(),
+                **self.counts(),
             },
             "epoch": self.epoch,
             "step": self.step,
@@ -322,7 +236,7 @@ class Trainer:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None
 
-    def _counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}
         return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
 
@@ -335,8 +249,3 @@ def slow_input(waited: float, seconds: float) -> str | None:
         f"{waited / seconds:.0%} of the epoch went into waiting for images; more --workers or, if they fit, "
         "--data.in_memory always would help"
     )
-
-
-def _short(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The final metrics without their tables, for the log."""
-    return {"test": {name: scalars(result) for name, result in metrics["test"].items()}}
