@@ -29,6 +29,7 @@ TINY = Plan(
     scaling_batch=2,
     batches=(2, 4),
     many_classes=(10, 20),
+    forms=("plain", "channels-last"),  # compiling takes a minute
     replays=(1, 3),
     stored=(3, 20),
     input_model="cnn-4",
@@ -51,6 +52,12 @@ def results() -> dict:
 def test_the_results_hold_every_part_and_the_machine(results):
     assert set(PARTS) | {"machine", "memory_method", "plan", "targets"} == set(results)
     assert {"cpu", "cores", "threads", "device", "torch", "date", "load"} <= set(results["machine"])
+
+
+def test_options_are_measured_against_the_plain_form(results):
+    found = results["options"]
+    assert found["times_plain"]["plain step"]["median"] == 1
+    assert {"channels-last step", "channels-last update"} <= set(found["seconds"]) == set(found["times_plain"])
 
 
 def test_training_has_every_number(results):

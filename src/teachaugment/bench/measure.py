@@ -7,7 +7,18 @@ from typing import Any
 
 import torch
 
-from teachaugment.bench import augmentation, color, inputs, machine, memory, scaling, startup, targets, training
+from teachaugment.bench import (
+    augmentation,
+    color,
+    inputs,
+    machine,
+    memory,
+    options,
+    scaling,
+    startup,
+    targets,
+    training,
+)
 from teachaugment.bench.plan import Plan
 
 
@@ -38,6 +49,8 @@ def measure(plan: Plan) -> dict[str, Any]:
         results["scaling"] = scaling.measure(plan, device)
     if "input" in plan.parts:
         results["input"] = inputs.measure(plan, device)
+    if "options" in plan.parts:
+        results["options"] = options.measure(plan, device)
     results["machine"]["load_at_the_end"] = machine.load()
     results["targets"] = targets.compare(results)
     return results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("training", "augmentation", "color", "scaling", "input", "startup")
+PARTS = ("training", "augmentation", "color", "scaling", "input", "options", "startup")
 
 
 @dataclass(frozen=True)
@@ -32,4 +32,5 @@ class Plan:
     stored: tuple[int, int] = (270, 1000)  # snapshots and classes of an ImageNet training
     input_model: str = "wrn-16-1"
     input_images: int = 10_000
+    forms: tuple[str, ...] = ("plain", "channels-last", "compile")  # of the same model, in the part "options"
     start_ups: int = 5

@@ -26,6 +26,7 @@ def tables(results: Results) -> list[Table]:
         "color": _color,
         "scaling": _scaling,
         "input": _input,
+        "options": _options,
         "startup": _startup,
     }
     found = [table for part, make in makers.items() if part in results for table in make(results)]
@@ -142,6 +143,20 @@ def _input(results: Results) -> list[Table]:
     ]
     where = f"batch {found['batch_size']}, {found['size']}², {found['images']:,} images"
     return [Table(f"Input, {where}", ["", "time", "steps"], rows)]
+
+
+def _options(results: Results) -> list[Table]:
+    found = results["options"]
+    rows = []
+    for name, measured in found["seconds"].items():
+        form, what = name.split()
+        first = f"{found['first_step_seconds'][form]:.1f} s" if what == "step" else ""
+        rows.append([form, what, time(measured), times(found["times_plain"][name]), first])
+    where = f"{found['model']}, batch {found['batch_size']}, {found['size']}²"
+    header = ["form", "", "time", "times the plain form", "first step"]
+    return [
+        Table(f"Options, {where}", header, rows, "A step is a plain training step, an update one of the augmenter.")
+    ]
 
 
 def _startup(results: Results) -> list[Table]:
