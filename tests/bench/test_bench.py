@@ -65,7 +65,8 @@ def test_training_has_every_number(results):
     parts = {"plain", "target", "draw", "update", "teacher"}
     assert set(run["seconds"]) == set(run["peak_bytes"]) == parts
     assert set(run["plain_steps"]) == parts - {"plain"}
-    assert set(run["overhead"]) == {"1", "5"} and set(run["images_per_second"]) == {"plain", "n_inner 1", "n_inner 5"}
+    assert set(run["overhead"]) == {"1", "5", "5, half batch"}
+    assert set(run["images_per_second"]) == {"plain", *(f"n_inner {name}" for name in run["overhead"])}
     assert all(set(value) == SPREAD and value["median"] > 0 for value in run["seconds"].values())
     for overhead in run["overhead"].values():
         assert overhead["from_parts"] > 0 and set(overhead["measured"]) == set(overhead["step"]) == SPREAD

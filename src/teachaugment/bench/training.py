@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import statistics
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from teachaugment.bench.clock import interleave, ratio, spread, summary
+from teachaugment.bench.clock import Case, interleave, ratio, spread, summary
 from teachaugment.bench.memory import peak
 from teachaugment.bench.objects import make_teach, noise_batch, tensor_bytes
 from teachaugment.bench.plan import Plan
 from teachaugment.models import create
 
-CYCLES = (1, 5)  # values of n_inner
+CYCLES = {"1": (1, 1.0), "5": (5, 1.0), "5, half batch": (5, 0.5)}  # n_inner, and the share of the batch for the update
 
 
 def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
@@ -42,8 +43,8 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
     def augmented() -> None:
         update_target(teach.augment(batch).image)
 
-    def one_step(n_inner: int) -> None:
-        teach.n_inner = n_inner  # of any n_inner steps in a row, one updates the augmenter
+    def one_step(n_inner: int, fraction: float) -> None:
+        teach.n_inner, teach.fraction = n_inner, fraction  # of n_inner steps in a row, one updates the augmenter
         augmented()
         teach.step(batch)
 
@@ -54,23 +55,23 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         "update": lambda: teach.update_augmenter(batch),
         "teacher": lambda: teach.teacher.update(teach.target),
     }
-    steps = {f"n_inner {n}": (lambda n=n: one_step(n)) for n in CYCLES}
-    cases = [("plain", plain), *(part for part in parts.items() if part[0] != "plain")]
-    for n in CYCLES:
-        cases += n * [(f"plain beside {n}", plain), (f"n_inner {n}", steps[f"n_inner {n}"])]
+    cases: list[Case] = [("plain", plain), *(part for part in parts.items() if part[0] != "plain")]
+    for name, (n, fraction) in CYCLES.items():
+        pair: list[Case] = [(f"plain beside {name}", plain), (f"n_inner {name}", partial(one_step, n, fraction))]
+        cases += n * pair
     rounds = interleave(cases, device, plan.repeats, plan.budget, f"training {model}")
 
     for one in rounds:  # every plain step counts as one
-        one["plain"] = one["plain"] + [t for n in CYCLES for t in one[f"plain beside {n}"]]
+        one["plain"] = one["plain"] + [t for name in CYCLES for t in one[f"plain beside {name}"]]
     times = summary(rounds)
     plain_time = times["plain"]["median"]
     overhead = {}
-    for n in CYCLES:
+    for name, (n, fraction) in CYCLES.items():
         step = times["target"]["median"] + times["teacher"]["median"]
-        overhead[str(n)] = {
-            "measured": ratio(rounds, f"n_inner {n}", f"plain beside {n}"),
-            "from_parts": (n * step + times["update"]["median"]) / (n * plain_time),
-            "step": spread([statistics.fmean(one[f"n_inner {n}"]) for one in rounds]),  # mean over a cycle
+        overhead[name] = {
+            "measured": ratio(rounds, f"n_inner {name}", f"plain beside {name}"),
+            "from_parts": (n * step + fraction * times["update"]["median"]) / (n * plain_time),
+            "step": spread([statistics.fmean(one[f"n_inner {name}"]) for one in rounds]),  # mean over a cycle
         }
     return {
         "model": model,
@@ -83,7 +84,7 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         "overhead": overhead,
         "images_per_second": {
             "plain": plan.batch_size / plain_time,
-            **{f"n_inner {n}": plan.batch_size / overhead[str(n)]["step"]["median"] for n in CYCLES},
+            **{f"n_inner {name}": plan.batch_size / overhead[name]["step"]["median"] for name in CYCLES},
         },
         "peak_bytes": {name: peak(function, device) for name, function in parts.items()},
         "kept_bytes": {
