@@ -201,6 +201,18 @@ def test_noise_of_a_group_goes_through_one_sub_network_and_each_image_keeps_its_
     assert not torch.allclose(out[0], out[2]) and not torch.allclose(out[0], out[10])
 
 
+@pytest.mark.parametrize("size", [(8, 8), (128, 96)])
+def test_images_that_stay_as_they_are_may_be_left_out_without_a_difference(size):
+    augmenter, batch = trained(), batch_of(12, size=size)
+    with torch.no_grad():
+        draw = augmenter.sample(12, batch.label).color
+        assert 0 < draw.weight.sum() < 12
+        whole = augmenter.colors.apply_map(batch.image, draw)
+        assert torch.allclose(augmenter.colors(batch.image, draw), whole, atol=1e-4)
+        none = draw._replace(weight=torch.zeros(12))
+        assert torch.equal(augmenter.colors(batch.image, none), batch.image)
+
+
 def test_units_are_kept_with_equal_probability_and_never_twice():
     mlp = trained().colors.rgb
     first, _ = mlp.draw_units(3000, torch.Generator().manual_seed(0))

@@ -21,6 +21,11 @@ class ColorDraw(NamedTuple):
     level: Tensor  # [B, 2]: raw scale and shift of the whole image, from the noise network
     weight: Tensor  # [B]: 1 applies the map, 0 is the identity
 
+    def of(self, rows: Tensor) -> ColorDraw:
+        """The maps of some of the images."""
+        shift = self.shift[rows] if isinstance(self.shift, Tensor) else self.shift
+        return ColorDraw(self.rgb.of(rows), shift, self.level[rows], self.weight[rows])
+
 
 class ColorAugmentation(nn.Module):
     """An RGB network (any number of channels, in fact) and a noise network whose outputs are added."""
@@ -34,7 +39,16 @@ class ColorAugmentation(nn.Module):
         self.noise = MLP(noise, 512, 2, classes, dropout)
 
     def forward(self, image: Tensor, draw: ColorDraw) -> Tensor:
-        """Colour each image with its map. Large images read it from a lattice: the price stops growing with pixels."""
+        """Colour each image with its map."""
+        if image.is_cpu and not torch.is_grad_enabled():
+            # Images that stay as they are cost nothing. An accelerator would have to wait to know which they are.
+            rows = draw.weight.nonzero()[:, 0]
+            if len(rows) < len(image):
+                return image.index_copy(0, rows, self.apply_map(image[rows], draw.of(rows)))
+        return self.apply_map(image, draw)
+
+    def apply_map(self, image: Tensor, draw: ColorDraw) -> Tensor:
+        """Large images read their map from a lattice: the price of the networks stops growing with the pixels."""
         b, c, h, w = image.shape
         if c <= 3 and h * w > 2 * LATTICE**c:
             colors = lattice(c, LATTICE, image.device, image.dtype)[None]

@@ -75,6 +75,11 @@ class SubNetwork(NamedTuple):
     weights: tuple[Tensor, Tensor, Tensor]  # [N, kept, inputs], [N, kept, kept], [N, outputs, kept]
     biases: tuple[Tensor, Tensor, Tensor]  # [N, kept, 1], [N, kept, 1], [N, outputs, 1]
 
+    def of(self, rows: Tensor) -> SubNetwork:
+        """Some of the perceptrons."""
+        (a, b, c), (d, e, f) = self
+        return SubNetwork((a[rows], b[rows], c[rows]), (d[rows], e[rows], f[rows]))
+
     def __call__(self, x: Tensor, normalize: bool = False) -> Tensor:
         """[N, inputs, P] to [N, outputs, P]."""
         for weight, bias in zip(self.weights[:2], self.biases[:2], strict=True):
