@@ -43,6 +43,8 @@ class ColorAugmentation(nn.Module):
         if image.is_cpu and not torch.is_grad_enabled():
             # Images that stay as they are cost nothing. An accelerator would have to wait to know which they are.
             rows = draw.weight.nonzero()[:, 0]
+            if len(rows) == 0:
+                return image.clone()
             if len(rows) < len(image):
                 return image.index_copy(0, rows, self.apply_map(image[rows], draw.of(rows)))
         return self.apply_map(image, draw)

@@ -69,7 +69,9 @@ def lattice_lookup(values: Tensor, image: Tensor, points: int) -> Tensor:
     one to three channels. A map that is linear in the colour is reproduced exactly.
     """
     b, c = image.shape[:2]
-    table = values.reshape(b, c, -1, points)  # one row per line of the lattice, the first channel along it
+    table = values.reshape(
+        b, c, points ** (c - 1), points
+    )  # one row per line of the lattice, the first channel along it
     x = 2 * image[:, 0] - 1
     if c < 3:
         y = 2 * image[:, 1] - 1 if c == 2 else torch.zeros_like(x)
