@@ -172,7 +172,7 @@ def test_numbers_have_three_digits(value, shown):
 
 def test_the_command_writes_json_and_shows_it_again(tmp_path, capsys):
     path = tmp_path / "bench.json"
-    flags = ["--part", "training", "--model", "cnn-4", "--batch-size", "2", "--size", "8", "--repeats", "1"]
+    flags = ["--part", "training", "--model", "cnn-4", "--batch-size", "4", "--size", "8", "--repeats", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Plan, "__init__", _without_budget(Plan.__init__))
         assert cli.main(["bench", *flags, "--device", "cpu", "--json", str(path)]) == 0
