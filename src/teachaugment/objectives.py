@@ -46,5 +46,5 @@ def adversarial(
     loss: Loss = F.cross_entropy,
 ) -> Terms:
     """Adversarial AutoAugment: L(f_θ(a(x))) alone. The teacher's loss is measured and has no say."""
-    target, teacher = target_loss(target_output, label), loss(teacher_output, label)
-    return Terms(target, target, teacher)
+    terms = teach_augment(target_output, teacher_output, label, target_loss, loss)
+    return terms._replace(objective=terms.target)
