@@ -1,6 +1,7 @@
 """The augmentation alone, beside those people use: images per second, forward and forward with backward.
 
 torchvision's policies run image by image on one thread, as in a worker of a data loader, on tensors and on PIL images.
+Every way starts from images in memory and ends with what a network takes: one float batch.
 kornia's run on the batch and differentiate with respect to the images, TeachAugment's with respect to the augmenter.
 """
 
@@ -124,7 +125,9 @@ def _per_sample(size: int, n: int) -> Calls:
     kinds = {"tensor": list(pixels), "PIL": [tv.to_pil_image(one) for one in pixels]}
 
     def loop(transform: Callable[[Any], Any], images: list[Any]) -> Callable[[], object]:
-        return lambda: [transform(image) for image in images]
+        return lambda: torch.stack(
+            [tv.to_dtype(tv.to_image(transform(one)), torch.float32, scale=True) for one in images]
+        )
 
     return {
         f"{name}, {kind}": loop(transform, images)
