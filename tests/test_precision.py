@@ -144,13 +144,13 @@ def test_accumulated_gradients_are_those_of_one_large_batch(monkeypatch, strateg
         )
 
 
-def test_the_augmenter_sees_one_batch_of_an_accumulated_step(monkeypatch):
+def test_the_augmenter_sees_an_accumulated_step_whole_and_in_parts(monkeypatch):
     trainer, seen = build.build(tiny(train__batch_size=8, train__accumulate=2, teach__n_inner=1)), []
     assert trainer.teach is not None
-    real = trainer.teach.update_augmenter
-    monkeypatch.setattr(trainer.teach, "update_augmenter", lambda batch: seen.append(len(batch)) or real(batch))
+    real = trainer.teach.backward
+    monkeypatch.setattr(trainer.teach, "backward", lambda batch, weight: seen.append(len(batch)) or real(batch, weight))
     trainer.train_epoch(logs.Display(trainer.total_steps))
-    assert seen == [8] * 5
+    assert seen == [8, 8] * 5
 
 
 def test_compiling_is_for_the_targets_own_update(monkeypatch):

@@ -46,6 +46,7 @@ class TeachAugment:
     n_inner:      updates of the target for each of the augmenter.
     group:        images that share a snapshot from the replay.
     fraction:     share of a batch on which the augmenter is updated: less is cheaper.
+    at_once:      most images of one pass in the augmenter's update: a larger batch goes in parts, gradients added up.
 
     The four techniques of Sec. 3.3, each of which can be switched off alone: ``non_saturating=False``,
     ``smoothing=0``, ``color_weight=0``, ``n_buffer=0`` (no replay).
@@ -65,6 +66,7 @@ class TeachAugment:
         ema_decay: float = 0.999,  # ξ
         n_inner: int = 5,
         fraction: float = 1.0,
+        at_once: int | None = None,
         n_buffer: int = 10,
         replay_decay: float = 0.99,  # γ
         group: int = 8,
@@ -86,7 +88,8 @@ class TeachAugment:
         self.normalize = normalize or nn.Identity()
         self.objective, self.loss = objective, loss
         self.target_loss = target_loss or default_target_loss(loss, non_saturating, smoothing)
-        self.n_inner, self.fraction, self.n_buffer, self.color_weight = n_inner, fraction, n_buffer, color_weight
+        self.n_inner, self.n_buffer, self.color_weight = n_inner, n_buffer, color_weight
+        self.fraction, self.at_once = fraction, at_once
         self.seed, self.steps, self.epochs = seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self._reseed()
@@ -120,7 +123,16 @@ class TeachAugment:
         return measured
 
     def update_augmenter(self, batch: Batch) -> dict[str, Tensor]:
-        """One step of gradient ascent on Eq. 1 minus the colour distance."""
+        """One step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
+        self.optimizer.zero_grad()
+        parts = batch.split(self.at_once or len(batch))
+        measured = [self.backward(part, len(part) / len(batch)) for part in parts]
+        self.optimizer.step()
+        self.replay.refresh()
+        return {name: torch.stack([part[name] for part in measured]).sum(0) for name in measured[0]}
+
+    def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
+        """Add the gradient of the augmenter's loss on these images, and return its terms, both times ``weight``."""
         with torch.enable_grad():
             draw = self.augmenter.sample(len(batch), batch.label, self.generator)
             colored = self.augmenter.color(batch, draw)  # x̃ = c(x), Eq. 4
@@ -131,15 +143,12 @@ class TeachAugment:
             terms = self.objective(*outputs, label, self.target_loss, self.loss)  # Eq. 1
             distance = color_distance(batch.image, colored.image, generator=self.generator)
             loss = self.color_weight * distance - terms.objective
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        self.replay.refresh()
+        (weight * loss).backward()
         return {
-            "objective": terms.objective.detach(),
-            "target_term": terms.target.detach(),
-            "teacher_term": terms.teacher.detach(),
-            "color_distance": distance.detach(),
+            "objective": weight * terms.objective.detach(),
+            "target_term": weight * terms.target.detach(),
+            "teacher_term": weight * terms.teacher.detach(),
+            "color_distance": weight * distance.detach(),
         }
 
     def end_epoch(self) -> None:

@@ -36,6 +36,10 @@ class Batch:
         """The same fields for some of the images."""
         return self._map(lambda t: t[rows])
 
+    def split(self, size: int) -> list[Batch]:
+        """Parts of at most ``size`` images."""
+        return [self] if len(self) <= size else [self[i : i + size] for i in range(0, len(self), size)]
+
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return self.replace(**{name: function(value) for name, value in values.items() if value is not None})

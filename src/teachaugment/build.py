@@ -56,6 +56,7 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
         ema_decay=t.ema_decay,
         n_inner=t.n_inner,
         fraction=t.fraction,
+        at_once=config.train.batch_size,
         n_buffer=t.n_buffer if t.replay else 0,
         replay_decay=t.replay_decay,
         group=t.group,

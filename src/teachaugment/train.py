@@ -81,18 +81,16 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         batch = self.task.before(batch, self.generator)
-        size = self.config.train.batch_size
-        parts = [batch[i : i + size] for i in range(0, len(batch), size)] if len(batch) > size else [batch]
         # 1. the target
         self.optimizer.zero_grad()
-        for part in parts:
+        for part in batch.split(self.config.train.batch_size):
             loss, output, seen = self.task.forward(self.network, part, self.augment, self.generator)
             self.precision.backward(loss * (len(part) / len(batch)))
             meter.update(output, seen, loss)
         self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
         self.step += 1
-        # 2. the teacher, and every n_inner steps the augmenter, on as many images as fit at once
-        return self.teach.step(parts[0]) if self.teach is not None else None
+        # 2. the teacher, and every n_inner steps the augmenter
+        return self.teach.step(batch) if self.teach is not None else None
 
     def learning_rate(self) -> float:
         """Of the coming step."""
