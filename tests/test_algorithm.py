@@ -9,6 +9,9 @@ from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
 from teachaugment.algorithm import frozen, unwrap
+from teachaugment.objectives import adversarial, point_augment, teach_augment
+
+plain = TeachAugment.plain
 
 
 def network(classes=4, channels=3):
@@ -263,3 +266,25 @@ def test_a_first_batch_that_cannot_be_right_is_refused_in_one_line(x, y, message
     with pytest.raises(UserError, match=message) as caught:
         TeachAugment(network(), num_classes=4)(x, y)
     assert "\n" not in str(caught.value)
+
+
+def test_only_pointaugment_asks_for_the_images_as_they_were(monkeypatch):
+    calls = []
+    monkeypatch.setattr(TeachAugment, "plain", lambda self, batch: calls.append(1) or plain(self, batch))
+    for objective in (teach_augment, adversarial, point_augment):
+        teach = TeachAugment(network(), num_classes=4, objective=objective)
+        batch = Batch(*images())
+        before = [p.clone() for p in teach.augmenter.parameters()]
+        measured = teach.update_augmenter(batch)
+        assert all(value.isfinite() for value in measured.values())
+        assert not same(before, list(teach.augmenter.parameters()))
+        assert len(calls) == (objective is point_augment)
+
+
+def test_the_plain_pass_changes_nothing_and_has_no_gradient():
+    target = network()
+    teach = TeachAugment(target, num_classes=4)
+    before = state_of(target)
+    x, y = images()
+    output, label = teach.plain(Batch(x.requires_grad_(), y))
+    assert same(before, state_of(target)) and not output.requires_grad and torch.equal(label, y)

@@ -44,13 +44,13 @@ RULES = [
     Rule("models/external.py", {"errors"}, {"timm", "torch", "torchvision"}),
     Rule("models/*.py", {"errors", "models"}, {"torch"}),
     # What is made of those.
-    Rule("augment/published.py", {"batch"}, {"torch", "torchvision"}),
+    Rule("augment/published.py", {"batch", "errors"}, {"torch", "torchvision"}),
     Rule("augment/*.py", {"augment", "batch", "errors", "losses", "seeds"}, {"torch"}),
     Rule("tasks/*.py", {"augment.fixed", "batch", "errors", "losses", "models", "seeds", "tasks"}, {"torch"}),
     Rule("data/hf.py", {"data", "errors", "seeds"}, {"datasets", "torch"}),
     Rule("data/*.py", {"batch", "data", "errors", "seeds"}, {"PIL", "numpy", "torch", "torchvision", "tqdm"}),
     # The method. It never sees a model, a data set, a configuration or the command.
-    Rule("objectives.py", {"errors", "losses"}, {"torch"}),
+    Rule("objectives.py", {"batch", "errors", "losses"}, {"torch"}),
     Rule("teachers.py", {"errors"}, {"torch"}),
     Rule("replay.py", {"augment", "batch", "errors", "seeds"}, {"torch"}),
     Rule("policy.py", {"augment", "batch", "errors", "seeds"}, {"safetensors", "torch", "torchvision"}),

@@ -140,7 +140,7 @@ class TeachAugment:
             image = self.normalize(augmented.image)
             label = augmented.label if augmented.mask is None else augmented.mask
             outputs = frozen(self.target, image), frozen(self.teacher.model, image)
-            terms = self.objective(*outputs, label, self.target_loss, self.loss)  # Eq. 1
+            terms = self.objective(*outputs, label, self.target_loss, self.loss, partial(self.plain, batch))  # Eq. 1
             distance = color_distance(batch.image, colored.image, generator=self.generator)
             loss = self.color_weight * distance - terms.objective
         (weight * loss).backward()
@@ -150,6 +150,11 @@ class TeachAugment:
             "teacher_term": weight * terms.teacher.detach(),
             "color_distance": weight * distance.detach(),
         }
+
+    @torch.no_grad()
+    def plain(self, batch: Batch) -> tuple[Any, Any]:
+        """f_θ(x) and y without augmentation: PointAugment's point of comparison. A third pass, so only on demand."""
+        return frozen(self.target, self.normalize(batch.image)), batch.label if batch.mask is None else batch.mask
 
     def end_epoch(self) -> None:
         """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""

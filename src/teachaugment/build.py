@@ -14,11 +14,12 @@ from torch import nn
 
 from teachaugment import checkpoint, data, logs, models
 from teachaugment.algorithm import TeachAugment
-from teachaugment.augment.published import PUBLISHED, PerImage
+from teachaugment.augment.published import PUBLISHED, PerImage, published
 from teachaugment.batch import Batch
 from teachaugment.config import MAY_CHANGE, Config, changes, from_dict, to_yaml
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
+from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
 from teachaugment.optim import sgd
 from teachaugment.precision import Precision
 from teachaugment.pretrained import load_teacher
@@ -26,6 +27,8 @@ from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Task
 from teachaugment.tasks.classification import Classification
 from teachaugment.train import Trainer
+
+SMALL = 64  # pixels a side: up to here AutoAugment's policy is that of CIFAR-10
 
 
 def classification(config: Config, dataset: DataSet) -> Task:
@@ -53,6 +56,7 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
         num_classes=len(dataset.classes),
         channels=dataset.channels,
         normalize=task.normalize,
+        objective=OBJECTIVES[t.objective],
         ema_decay=t.ema_decay,
         n_inner=t.n_inner,
         fraction=t.fraction,
@@ -73,11 +77,28 @@ def unchanged(batch: Batch) -> Batch:
     return batch
 
 
+def from_torchvision(name: str, config: Config, dataset: DataSet) -> PerImage:
+    if dataset.channels not in (1, 3):
+        raise UserError(f"--strategy {name} needs images of 1 or 3 channels; {dataset.name} has {dataset.channels}")
+    return PerImage(published(name, config.augment.num_ops, config.augment.magnitude))
+
+
+def autoaugment(config: Config, dataset: DataSet) -> PerImage:
+    """The policy that was found on images of this kind."""
+    return from_torchvision(f"autoaugment-{'cifar10' if max(dataset.size) <= SMALL else 'imagenet'}", config, dataset)
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "teachaugment": teach_augment,
+    "adversarial": adversarial,
+    "pointaugment": point_augment,
+}
 TASKS: dict[str, Callable[[Config, DataSet], Task]] = {"classification": classification}
-STRATEGIES: dict[str, Callable[[], Augment] | None] = {
-    "none": lambda: unchanged,
+STRATEGIES: dict[str, Callable[[Config, DataSet], Augment] | None] = {
+    "none": lambda config, dataset: unchanged,
     "teachaugment": None,  # it is learned
-    **{name: partial(PerImage, name) for name in PUBLISHED},
+    "autoaugment": autoaugment,
+    **{name: partial(from_torchvision, name) for name in PUBLISHED},
 }
 
 
@@ -129,7 +150,7 @@ def build(config: Config, dataset: DataSet | None = None) -> Trainer:
         teach = teachaugment(config, dataset, task, precision.wrap(target), precision)
         augment = teach.augment
     else:
-        augment = fixed()
+        augment = fixed(config, dataset)
     return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision)
 
 

@@ -81,8 +81,13 @@ class AugmentConfig:
         "teachaugment",
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
-        choices=("none", "teachaugment", "trivialaugment", "randaugment"),
+        choices=(
+            *("none", "teachaugment", "trivialaugment", "randaugment", "augmix"),
+            *("autoaugment", "autoaugment-cifar10", "autoaugment-imagenet"),
+        ),
     )
+    num_ops: int = setting(2, "RandAugment: operations for each image (N)", low=0)
+    magnitude: int = setting(9, "RandAugment: strength of its operations (M)", low=0, high=30)
     flip: bool = setting(True, "mirror half of the images")
     crop: int = setting(4, "random crop after zero padding of this many pixels; 0: off", low=0)
     cutout: int = setting(0, "side of the Cutout square in pixels; 0: off", low=0)
@@ -92,6 +97,11 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class TeachConfig:
+    objective: str = setting(
+        "teachaugment",
+        "what the augmenter maximises: Eq. 1, or its rival of Adversarial AutoAugment or of PointAugment",
+        choices=("teachaugment", "adversarial", "pointaugment"),
+    )
     n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)
     n_buffer: int = setting(10, "epochs between two snapshots for the replay", low=1)
