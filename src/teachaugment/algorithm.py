@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from .augment.neural import NeuralAugmenter
+from .augment import create
 from .batch import Batch, check
 from .losses import color_distance, non_saturating
 from .objectives import Loss, Objective, teach_augment
@@ -38,6 +38,7 @@ class TeachAugment:
     target:       any module; it is read, never changed.
     num_classes:  labels become the augmenter's context; None: no context.
     channels:     of the images.
+    augmenter:    "neural", the paper's, or one it is compared with: "dda".
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
     loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
@@ -58,6 +59,7 @@ class TeachAugment:
         *,
         num_classes: int | None = None,
         channels: int = 3,
+        augmenter: str = "neural",
         normalize: Callable[[Tensor], Tensor] | None = None,
         loss: Loss = F.cross_entropy,
         target_loss: Loss | None = None,
@@ -81,7 +83,7 @@ class TeachAugment:
         self.device = next(self.target.parameters()).device
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(mix(seed, "augmenter"))
-            self.augmenter = NeuralAugmenter(channels, num_classes, group=group).to(self.device)
+            self.augmenter = create(augmenter, channels=channels, classes=num_classes, group=group).to(self.device)
         self.teacher: Teacher = EMATeacher(self.target, ema_decay) if teacher is None else FrozenTeacher(teacher)
         self.replay = Replay(self.augmenter, replay_decay)
         self.optimizer = torch.optim.AdamW(self.augmenter.parameters(), lr=lr, weight_decay=weight_decay)

@@ -55,6 +55,7 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
         teacher=precision.wrap(load_teacher(t.teacher, dataset).to(device)) if t.teacher else None,
         num_classes=len(dataset.classes),
         channels=dataset.channels,
+        augmenter=t.augmenter,
         normalize=task.normalize,
         objective=OBJECTIVES[t.objective],
         ema_decay=t.ema_decay,

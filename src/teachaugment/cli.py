@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -271,10 +272,8 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         right = 100 * best["test"]["target"]["accuracy"]
         lines.append(f"best     {right:5.1f} %, target of epoch {best['epoch']}, chosen on the validation split")
     if "probabilities" in metrics:
-        p = metrics["probabilities"]
-        lines.append(
-            f"learned   p_color {p['p_color']:.2f}, p_geometric {p['p_geometric']:.2f} (mean over the classes)"
-        )
+        shares = ", ".join(f"{name} {value:.2f}" for name, value in metrics["probabilities"].items())
+        lines += textwrap.wrap(shares, 110, initial_indent="learned   ", subsequent_indent=" " * 10)
     lines += ["", *listing.class_lines(metrics["classes"], metrics["test"]["target"]["class_accuracy"])]
     lines += ["", f"{path}/"]
     files = {

@@ -102,6 +102,11 @@ class TeachConfig:
         "what the augmenter maximises: Eq. 1, or its rival of Adversarial AutoAugment or of PointAugment",
         choices=("teachaugment", "adversarial", "pointaugment"),
     )
+    augmenter: str = setting(
+        "neural",
+        "what learns to augment: the paper's networks, or their rival, Faster AutoAugment's operations (dda)",
+        choices=("neural", "dda"),
+    )
     n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)
     n_buffer: int = setting(10, "epochs between two snapshots for the replay", low=1)

@@ -11,7 +11,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from .augment.neural import NeuralAugmenter
+from .augment import create
+from .augment.augmenter import Augmenter
 from .batch import Batch
 from .errors import UserError
 
@@ -21,24 +22,25 @@ FORMAT = 1
 class Policy(nn.Module):
     """Augments batches of images in [0, 1] the way it was learned; without labels it draws a class for each image."""
 
-    def __init__(self, augmenter: NeuralAugmenter, about: dict[str, Any] | None = None) -> None:
+    def __init__(self, augmenter: Augmenter, about: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.augmenter = augmenter.requires_grad_(False)
         self.about = about or {}
 
     @classmethod
-    def of(cls, augmenter: NeuralAugmenter, about: dict[str, Any] | None = None) -> Policy:
+    def of(cls, augmenter: Augmenter, about: dict[str, Any] | None = None) -> Policy:
         """A copy: further training does not change the policy."""
-        copy = NeuralAugmenter(**augmenter.describe())
+        copy = create(augmenter.name, **augmenter.describe())
         copy.load_state_dict(augmenter.state_dict())
-        return cls(copy.to(augmenter.log_odds.device), about)
+        return cls(copy.to(augmenter.device), about)
 
     @torch.no_grad()
     def forward(self, images: Tensor, labels: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.augmenter(Batch(images, labels), generator).image
 
     def save(self, path: str | Path) -> None:
-        header = {"format": FORMAT, "augmenter": self.augmenter.describe(), "about": self.about}
+        kind, settings = self.augmenter.name, self.augmenter.describe()
+        header = {"format": FORMAT, "kind": kind, "augmenter": settings, "about": self.about}
         tensors = {name: value.detach().cpu().contiguous() for name, value in self.augmenter.state_dict().items()}
         Path(path).write_bytes(save(tensors, metadata={"teachaugment": json.dumps(header)}))
 
@@ -55,8 +57,10 @@ class Policy(nn.Module):
         if header.get("format") != FORMAT:
             raise UserError(f"{path} has policy format {header.get('format')}; this version reads format {FORMAT}")
         try:
-            augmenter = NeuralAugmenter(**header["augmenter"])
+            augmenter = create(header.get("kind", "neural"), **header["augmenter"])
             augmenter.load_state_dict(tensors)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
         except (TypeError, KeyError, RuntimeError) as error:
             raise UserError(f"{path}: header and weights do not fit ({str(error).splitlines()[0]})") from None
         return cls(augmenter, header.get("about", {}))

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .augment.augmenter import Augmenter
 from .augment.mlp import Sources
-from .augment.neural import NeuralAugmenter
 
 CHUNK = 16  # snapshots by which the stack grows
 
@@ -27,7 +27,7 @@ def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
 class Replay:
     """Snapshots of an augmenter with priorities γ^(S-i), and the augmenter itself with priority 1."""
 
-    def __init__(self, augmenter: NeuralAugmenter, decay: float = 0.99) -> None:
+    def __init__(self, augmenter: Augmenter, decay: float = 0.99) -> None:
         self.augmenter, self.decay = augmenter, decay
         self.count = 0
         self.values: dict[str, Tensor] = {}
@@ -50,8 +50,9 @@ class Replay:
 
     def priorities(self) -> Tensor:
         """γ^(S-i) for snapshots i = 1 … S, then 1 for the augmenter itself; not normalised."""
-        ages = torch.arange(self.count - 1, -1, -1, device=self._device())
-        return torch.cat([self.decay ** ages.float(), torch.ones(1, device=self._device())])
+        device = self.augmenter.device
+        ages = torch.arange(self.count - 1, -1, -1, device=device)
+        return torch.cat([self.decay ** ages.float(), torch.ones(1, device=device)])
 
     def draw(self, n: int, generator: torch.Generator | None = None) -> Sources | None:
         """For ``n`` images the weights to use, one draw per group of images; None while there are no snapshots."""
@@ -84,9 +85,6 @@ class Replay:
                     stack[name][: self.count] = value
             self.refresh()
 
-    def _device(self) -> torch.device:
-        return next(self.augmenter.parameters()).device
-
     def _reserve(self, slots: int) -> None:
         """Make room for at least ``slots`` slots."""
         have = len(next(iter(self.values.values()))) if self.values else 0
@@ -112,7 +110,7 @@ class Replay:
 
     @staticmethod
     def _encode(parameter: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Matrices in eight bits; vectors, and the two columns of log-odds, are small and stay as they are."""
+        """Matrices in eight bits; all else is small and stays as it is, the two columns of log-odds too."""
         value = parameter.detach()
         return quantize(value) if value.ndim == 2 and value.shape[1] > 2 else (value, None)
 

@@ -175,7 +175,7 @@ class Trainer:
         return evaluate(models, self.task, chain.from_iterable(map(self.batches, splits)), self.device)
 
     def probabilities(self) -> dict[str, float]:
-        """The learned p_c and p_g, averaged over the classes."""
+        """How often each part of the augmentation acts: p_color and p_geometric are averages over the classes."""
         assert self.teach is not None
         values = self.teach.augmenter.probabilities()
         return {f"p_{name}": float(value.mean()) for name, value in values.items()}

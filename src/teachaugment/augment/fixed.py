@@ -55,22 +55,28 @@ def cutout(image: Tensor, size: int, generator: torch.Generator | None = None) -
     return image.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
 
 
+def grey(image: Tensor) -> Tensor:
+    """Luminance [B, 1, H, W]; the mean of the channels where they are not red, green and blue."""
+    channels = image.shape[1]
+    weights = image.new_tensor(GREY if channels == 3 else [1 / channels] * channels)
+    return (image * weights.view(1, -1, 1, 1)).sum(1, keepdim=True)
+
+
 def color_jitter(image: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
     """Brightness, contrast and saturation of each image by factors in 1 ± ``strength``, in an order of its own.
 
     All three mix the image with something else: with black, with its mean grey, with its grey version.
     """
-    n, channels = image.shape[:2]
+    n = len(image)
     place: dict[str, Any] = {"device": image.device, "generator": generator}
     orders = torch.rand(n, 3, **place).argsort(1)
     factors = 1 + strength * (2 * torch.rand(n, 3, **place) - 1)
-    weights = image.new_tensor(GREY if channels == 3 else [1 / channels] * channels).view(1, -1, 1, 1)
     for turn in range(3):
         kind = orders[:, turn].view(-1, 1, 1, 1)
         factor = factors[:, turn].to(image.dtype).view(-1, 1, 1, 1)
-        grey = (image * weights).sum(1, keepdim=True)
+        light = grey(image)
         other = torch.where(
-            kind == 2, grey, torch.where(kind == 1, grey.mean((2, 3), keepdim=True), grey.new_zeros(()))
+            kind == 2, light, torch.where(kind == 1, light.mean((2, 3), keepdim=True), light.new_zeros(()))
         )
         image = (factor * image + (1 - factor) * other).clamp(0, 1)
     return image

@@ -33,6 +33,16 @@ def hard_bernoulli(logit: Tensor, uniform: Tensor) -> Tensor:
     return (logistic(uniform) + logit > 0).to(logit.dtype)
 
 
+def bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+    """Relaxed where gradients are wanted, otherwise hard: the same draw, for training an augmenter and for using it."""
+    return relaxed_bernoulli(logit, uniform, temperature) if torch.is_grad_enabled() else hard_bernoulli(logit, uniform)
+
+
+def straight_through(value: Tensor, stand_in: Tensor) -> Tensor:
+    """``value``, with the gradient of ``stand_in``."""
+    return stand_in + (value - stand_in).detach()
+
+
 def logistic(uniform: Tensor) -> Tensor:
     """Samples of Logistic(0, 1) from samples of Uniform(0, 1); finite even where the uniform sample is 0 or 1."""
     return torch.logit(uniform, eps=1e-6)

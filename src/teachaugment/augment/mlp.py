@@ -46,9 +46,7 @@ class Live:
     def rows(self, name: str, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         # embedding and gather, because the gradient of indexing adds up in another order on each run
         table = self[name]
-        if table.ndim == 1:
-            return F.embedding(rows, table[:, None])[..., 0]
-        taken = F.embedding(rows, table)
+        taken = F.embedding(rows, table.reshape(len(table), -1)).reshape(*rows.shape, *table.shape[1:])
         return taken if columns is None else taken.gather(2, columns[:, None, :].expand(-1, rows.shape[1], -1))
 
     def blend(self, name: str, weights: Tensor) -> Tensor:
