@@ -37,7 +37,8 @@ RULES = [
     Rule("errors.py"),
     Rule("settings.py", {"errors"}),
     Rule("seeds.py", set(), {"torch"}),
-    Rule("batch.py", {"errors"}, {"torch"}),
+    Rule("distributed.py", {"errors"}, {"torch"}),
+    Rule("batch.py", {"distributed", "errors"}, {"torch"}),
     # Pure functions and networks: torch, and nothing of this package.
     Rule("augment/functional.py", {"errors"}, {"torch"}),
     Rule("losses.py", {"errors"}, {"torch"}),
@@ -56,7 +57,10 @@ RULES = [
     Rule("policy.py", {"augment", "batch", "errors", "seeds"}, {"safetensors", "torch", "torchvision"}),
     Rule(
         "algorithm.py",
-        {"augment", "batch", "errors", "losses", "objectives", "policy", "replay", "seeds", "teachers"},
+        {
+            *("augment", "batch", "distributed", "errors", "losses"),
+            *("objectives", "policy", "replay", "seeds", "teachers"),
+        },
         {"torch"},
     ),
     # A run. The configuration needs no torch, so that a mistake in it is reported at once.
@@ -69,16 +73,16 @@ RULES = [
     Rule("optim.py", {"errors"}, {"torch"}),
     Rule("pictures.py", {"errors"}, {"PIL", "torch"}),
     Rule("logs.py", {"config", "errors"}, {"torch", "tqdm"}),
-    Rule("evaluate.py", {"batch", "errors", "tasks"}, {"torch"}),
+    Rule("evaluate.py", {"batch", "distributed", "errors", "tasks"}, {"torch"}),
     Rule(
         "train.py",
         {
-            *("algorithm", "batch", "config", "data", "errors"),
+            *("algorithm", "batch", "config", "data", "distributed", "errors"),
             *("evaluate", "logs", "optim", "pictures", "precision", "seeds", "tasks"),
         },
         {"torch"},
     ),
-    Rule("run.py", {"checkpoint", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
+    Rule("run.py", {"checkpoint", "distributed", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
     Rule("build.py", EVERYTHING, {"torch"}),
     # The benchmark measures all of it; its plan and its flags are read before torch is.
     Rule("bench/plan.py"),
@@ -87,7 +91,7 @@ RULES = [
     Rule(
         "cli.py",
         {
-            *("__init__", "bench.command", "build", "checkpoint", "config", "errors"),
+            *("__init__", "bench.command", "build", "checkpoint", "config", "distributed", "errors"),
             *("listing", "logs", "presets", "run"),
         },
     ),

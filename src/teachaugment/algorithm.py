@@ -13,6 +13,7 @@ Line numbers refer to Algorithm 1 in the paper's appendix.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from . import distributed
 from .augment import create
 from .batch import Batch, check
 from .losses import color_distance, non_saturating
@@ -51,6 +53,10 @@ class TeachAugment:
 
     The four techniques of Sec. 3.3, each of which can be switched off alone: ``non_saturating=False``,
     ``smoothing=0``, ``color_weight=0``, ``n_buffer=0`` (no replay).
+
+    Several processes (torch.distributed, DistributedDataParallel) need nothing more than the same arguments and the
+    same number of steps in each: the augmenter begins equal and its gradients are averaged over the processes, noise
+    differs between them, and the replays stay equal. What ``step`` measures is that of the process's own images.
     """
 
     def __init__(
@@ -94,7 +100,8 @@ class TeachAugment:
         self.fraction, self.at_once = fraction, at_once
         self.seed, self.steps, self.epochs = seed, 0, 0
         self.generator = torch.Generator(device=self.device)
-        self._reseed()
+        self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
+        distributed.broadcast_(self.augmenter, self.teacher.model)
 
     def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
         """Images for the target's next update, augmented, still in [0, 1]."""
@@ -105,6 +112,7 @@ class TeachAugment:
         """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
         if self.steps == 0:
             check(batch, self.augmenter.settings.channels, self.augmenter.settings.classes)
+        self._reseed("augment", batch.part)
         snapshots = self.replay.draw(len(batch), self.generator)
         draw = self.augmenter.sample(len(batch), batch.label, self.generator, snapshots)
         return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
@@ -121,20 +129,23 @@ class TeachAugment:
         measured = None
         if self.steps % self.n_inner == 0:
             measured = self.update_augmenter(batch[: math.ceil(self.fraction * len(batch))])
-        self._reseed()
+        self.draws.clear()
         return measured
 
     def update_augmenter(self, batch: Batch) -> dict[str, Tensor]:
         """One step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
         self.optimizer.zero_grad()
+        distributed.average_buffers(self.teacher.model)  # one teacher for all
         parts = batch.split(self.at_once or len(batch))
         measured = [self.backward(part, len(part) / len(batch)) for part in parts]
+        distributed.average_gradients(self.augmenter)
         self.optimizer.step()
         self.replay.refresh()
         return {name: torch.stack([part[name] for part in measured]).sum(0) for name in measured[0]}
 
     def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
         """Add the gradient of the augmenter's loss on these images, and return its terms, both times ``weight``."""
+        self._reseed("update", batch.part)
         with torch.enable_grad():
             draw = self.augmenter.sample(len(batch), batch.label, self.generator)
             colored = self.augmenter.color(batch, draw)  # x̃ = c(x), Eq. 4
@@ -186,11 +197,12 @@ class TeachAugment:
         self.teacher.load_state_dict(state["teacher"])
         self.replay.load_state_dict(state["replay"])
         self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
-        self._reseed()
+        self.draws.clear()
 
-    def _reseed(self) -> None:
-        """Random numbers between two steps depend on the seed and the number of steps alone."""
-        self.generator.manual_seed(mix(self.seed, "teach", self.steps))
+    def _reseed(self, purpose: str, part: int) -> None:
+        """Random numbers depend on the seed, the number of steps and the part of the batch, and on nothing else."""
+        self.draws[purpose, part] += 1  # a second view of a part is another one
+        self.generator.manual_seed(mix(self.seed, purpose, self.steps, part, self.draws[purpose, part]))
 
 
 def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .distributed import rank
 from .errors import UserError
 
 IGNORE = 255  # mask value of a pixel about which nothing is known
@@ -22,6 +23,9 @@ class Batch:
     label: Tensor | None = None  # [B] int64, or [B, K] float for soft and multi-label targets
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
+    # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
+    # processes make with one part each is the step that one process makes with two parts.
+    part: int = field(default_factory=rank)
 
     def __len__(self) -> int:
         return len(self.image)
@@ -38,11 +42,24 @@ class Batch:
 
     def split(self, size: int) -> list[Batch]:
         """Parts of at most ``size`` images."""
-        return [self] if len(self) <= size else [self[i : i + size] for i in range(0, len(self), size)]
+        if len(self) <= size:
+            return [self]
+        starts = range(0, len(self), size)
+        return [self[i : i + size].replace(part=self.part * len(starts) + k) for k, i in enumerate(starts)]
+
+    def join(self, parts: list[Batch]) -> Batch:
+        """This batch with what has become of its parts."""
+        if len(parts) == 1:
+            return parts[0]
+        values = {name: [getattr(part, name) for part in parts] for name in parts[0]._tensors()}
+        return parts[0].replace(part=self.part, **{name: torch.cat(value) for name, value in values.items()})
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        return self.replace(**{name: function(value) for name, value in self._tensors().items()})
+
+    def _tensors(self) -> dict[str, Tensor]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return self.replace(**{name: function(value) for name, value in values.items() if value is not None})
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def check(batch: Batch, channels: int, classes: int | None) -> None:

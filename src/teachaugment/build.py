@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from teachaugment import checkpoint, data, logs, models
+from teachaugment import checkpoint, data, distributed, logs, models
 from teachaugment.algorithm import TeachAugment
 from teachaugment.augment.published import PUBLISHED, PerImage, published
 from teachaugment.batch import Batch
-from teachaugment.config import MAY_CHANGE, Config, changes, from_dict, to_yaml
+from teachaugment.config import MAY_CHANGE, MAY_DIFFER, Config, changes, flatten, from_dict, to_dict, to_yaml
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
@@ -50,9 +50,10 @@ def classification(config: Config, dataset: DataSet) -> Task:
 def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
     t = config.teach
     device = next(target.parameters()).device
+    teacher = distributed.in_turn(lambda: load_teacher(str(t.teacher), dataset)) if t.teacher else None
     return TeachAugment(
         target,
-        teacher=precision.wrap(load_teacher(t.teacher, dataset).to(device)) if t.teacher else None,
+        teacher=precision.wrap(teacher.to(device)) if teacher is not None else None,
         num_classes=len(dataset.classes),
         channels=dataset.channels,
         augmenter=t.augmenter,
@@ -104,10 +105,15 @@ STRATEGIES: dict[str, Callable[[Config, DataSet], Augment] | None] = {
 
 
 def device(name: str) -> torch.device:
-    """``auto`` is the accelerator if there is one, otherwise the CPU."""
+    """``auto`` is the accelerator if there is one, otherwise the CPU. Of several processes each has one of its own."""
     if name == "auto":
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return found or torch.device("cpu")
+        name = found.type if found is not None else "cpu"
+    if distributed.launched() and name != "cpu":
+        if ":" in name:
+            kind = name.partition(":")[0]
+            raise UserError(f"--device {name} is one device for several processes; --device {kind} gives each its own")
+        name = f"{name}:{distributed.local_rank()}"
     try:
         chosen = torch.device(name)
         torch.empty(1, device=chosen)
@@ -134,12 +140,20 @@ def load_data(config: Config) -> DataSet:
 def build(config: Config, dataset: DataSet | None = None) -> Trainer:
     """Everything that a run needs, at its first step."""
     place = device(config.device)
+    distributed.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
     models.check(config.model.name)  # complains before the data are read
     precision = Precision(config.train.amp, place)
-    dataset = dataset or load_data(config)
+    dataset = dataset or distributed.in_turn(lambda: load_data(config))
+    distributed.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
+    if len(dataset.train) < distributed.world():
+        raise UserError(f"{len(dataset.train)} training images are too few for {distributed.world()} processes")
     task = TASKS[config.task](config, dataset)
     torch.manual_seed(mix(config.seed, "init"))
     target = models.create(config.model.name, len(dataset.classes), dataset.channels, dataset.size).to(place)
+    if config.train.sync_bn and distributed.world() > 1:
+        if place.type == "cpu":
+            raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
+        target = nn.SyncBatchNorm.convert_sync_batchnorm(target)
     if config.train.channels_last:
         target = target.to(memory_format=torch.channels_last)
     o = config.optim
@@ -160,7 +174,8 @@ def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Traine
 
     A run that was stopped before its first checkpoint starts again from the beginning.
     """
-    state = checkpoint.load(path / checkpoint.LAST) if (path / checkpoint.LAST).exists() else None
+    last = path / checkpoint.LAST
+    state = distributed.share(lambda: checkpoint.load(last) if last.exists() else None)
     if state is not None:
         before = from_dict(state["config"], str(path / checkpoint.LAST))
         if different := changes(before, config):
@@ -168,19 +183,37 @@ def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Traine
                 f"{path} was trained with other settings ({'; '.join(different)}); "
                 f"a resumed run may change only {', '.join(MAY_CHANGE)}"
             )
+        _same_parts(state, config, path)
         if state["epoch"] > config.train.epochs:
             raise UserError(f"{path} has {state['epoch']} epochs done already; --epochs {config.train.epochs} is fewer")
-    if into is not None and into.resolve() != path.resolve():
-        logs.check_output(config)
+    where = path if into is None or into.resolve() == path.resolve() else into
+    if where != path:
+        distributed.share(lambda: logs.check_output(config))
     trainer = build(config)
     if state is not None:
         _same_data(state["data"], trainer.data, path)
         trainer.load_state_dict(state, path / checkpoint.LAST)
-    if into is not None and into.resolve() != path.resolve():
-        shutil.copytree(path, into, dirs_exist_ok=True)
-        path = into
-    checkpoint.write_atomically(path / logs.CONFIG, lambda file: file.write(to_yaml(config).encode()))
-    return trainer, path
+
+    def prepare() -> None:
+        if where != path:
+            shutil.copytree(path, where, dirs_exist_ok=True)
+        checkpoint.write_atomically(where / logs.CONFIG, lambda file: file.write(to_yaml(config).encode()))
+
+    distributed.share(prepare)
+    return trainer, where
+
+
+def _same_parts(state: dict[str, Any], config: Config, path: Path) -> None:
+    """A run may go on with another number of processes if its steps stay the same, part by part."""
+    before = state.get("parts", state["config"]["train"]["accumulate"])
+    now = config.train.accumulate * distributed.world()
+    if before != now:
+        size, world = config.train.batch_size, distributed.world()
+        fits = f" with --accumulate {before // world}" if before % world == 0 else f" in 1 or {before} processes"
+        raise UserError(
+            f"{path} was trained in steps of {before} × {size} images, and {world} process(es) × accumulate "
+            f"{config.train.accumulate} make {now} × {size}; continue it{fits}"
+        )
 
 
 def _same_data(saved: dict[str, Any], dataset: DataSet, path: Path) -> None:
@@ -197,7 +230,7 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
     Without a validation split no best checkpoint was chosen, and the last one is the best there is.
     """
     name = checkpoint.BEST if which == "best" and (path / checkpoint.BEST).exists() else checkpoint.LAST
-    state = checkpoint.load(path / name)
+    state = distributed.share(lambda: checkpoint.load(path / name))
     saved, splits = state["data"], ["test"]
     if other is not None:
         height, width = saved["size"]
@@ -205,7 +238,7 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
         if Path(other).is_dir() and not (Path(other) / "train").is_dir():
             splits = ["train", "test"]  # class folders without splits: all the images
-    dataset = load_data(config)
+    dataset = distributed.in_turn(lambda: load_data(config))
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
         ("size", _by(dataset.size), _by(saved["size"])),
@@ -238,5 +271,16 @@ def describe(trainer: Trainer, path: Path) -> str:
     return (
         f"{config.model.name} ({parameters:,} parameters) on {data.name}: {len(data.train):,} training{val} and "
         f"{len(data.test):,} test images of {len(data.classes)} classes, {config.augment.strategy}, "
-        f"{trainer.device}; writing to {path}"
+        f"{_step(config)}, {trainer.device}; writing to {path}"
     )
+
+
+def _step(config: Config) -> str:
+    """How large a step is and how fast. The learning rate is never changed to fit the number of processes."""
+    size, several = config.train.batch_size, []
+    if distributed.world() > 1:
+        several.append(f"{distributed.world()} processes × ")
+    if config.train.accumulate > 1:
+        several.append(f"{config.train.accumulate} × ")
+    images = size * config.train.accumulate * distributed.world()
+    return f"{''.join(several)}{size}{f' = {images:,}' if several else ''} images per step, lr {config.optim.lr:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 import warnings
@@ -191,24 +192,32 @@ def run_train(arguments: argparse.Namespace) -> int:
     if not arguments.resume:
         logs.check_output(config)
 
-    from teachaugment import build
+    from teachaugment import build, distributed
     from teachaugment.run import run
 
-    if arguments.resume:
-        moved = "output" in arguments.chosen
-        trainer, path = build.resume(config, Path(arguments.resume), into=Path(config.output or "") if moved else None)
-        print(f"continuing {path} after epoch {trainer.epoch} of {config.train.epochs}", file=sys.stderr)
-    else:
-        trainer = build.build(config)
-        path = logs.create_run(config)
-    print(build.describe(trainer, path), file=sys.stderr, flush=True)
-    try:
-        metrics = run(trainer, path)
-    except KeyboardInterrupt:
-        print(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}", file=sys.stderr)
-        return 130
-    print(report(config, metrics, path))
+    with distributed.session(build.device(config.device)):
+        if arguments.resume:
+            into = Path(config.output or "") if "output" in arguments.chosen else None
+            trainer, path = build.resume(config, Path(arguments.resume), into)
+            say(f"continuing {path} after epoch {trainer.epoch} of {config.train.epochs}")
+        else:
+            trainer = build.build(config)
+            path = distributed.share(lambda: logs.create_run(config))
+        say(build.describe(trainer, path))
+        try:
+            metrics = run(trainer, path)
+        except KeyboardInterrupt:
+            say(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}")
+            return 130
+        if distributed.is_main():
+            print(report(config, metrics, path))
     return 0
+
+
+def say(text: str) -> None:
+    """On standard error, by the first of several processes; torchrun numbers them in RANK."""
+    if os.environ.get("RANK", "0") == "0":
+        print(text, file=sys.stderr, flush=True)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -231,17 +240,23 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     given = {key: value for key, value in values.items() if value is not None}
     config = resolve(read_yaml(path / logs.CONFIG), Layer(given, names))
 
-    from teachaugment import build
+    from teachaugment import build, distributed
 
-    metrics = build.evaluate_run(config, path, arguments.checkpoint, arguments.data)
-    text = json.dumps(metrics, indent=2)
-    if arguments.output:
-        try:
-            Path(arguments.output).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write --output {arguments.output}: {error.strerror}") from None
-    print(text if arguments.json else "\n".join(accuracy_lines(metrics["test"])))
+    with distributed.session(build.device(config.device)):
+        metrics = build.evaluate_run(config, path, arguments.checkpoint, arguments.data)
+        if distributed.is_main():
+            show_evaluation(metrics, arguments.json, arguments.output)
     return 0
+
+
+def show_evaluation(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
+    text = json.dumps(metrics, indent=2)
+    if output:
+        try:
+            Path(output).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write --output {output}: {error.strerror}") from None
+    print(text if as_json else "\n".join(accuracy_lines(metrics["test"])))
 
 
 def existing_run(name: str) -> Path:
@@ -303,8 +318,8 @@ def _main(argv: Sequence[str] | None) -> int:
         commands = {"train": run_train, "evaluate": run_evaluate, "bench": bench.run}
         return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
-        print(f"teachaugment: error: {error}", file=sys.stderr)
+        say(f"teachaugment: error: {error}")
         return 2
     except KeyboardInterrupt:
-        print("teachaugment: interrupted", file=sys.stderr)
+        say("teachaugment: interrupted")
         return 130

@@ -21,7 +21,9 @@ from teachaugment.settings import Setting, setting
 @dataclass(frozen=True)
 class DataConfig:
     path: str = setting(
-        "shapes", "shapes, cifar10, cifar100, imagenet, hf:NAME, a folder of images or an .npz file", flag="data"
+        "shapes",
+        "shapes, cifar10, cifar100, imagenet, hf:NAME, wds:SHARDS, a folder of images or an .npz file",
+        flag="data",
     )
     root: str | None = setting(
         None, "where cifar10, cifar100, imagenet and hf: data are kept; none: ~/.cache/teachaugment"
@@ -65,6 +67,9 @@ class TrainConfig:
     epochs: int = setting(40, "passes over the training split", flag="epochs", low=1)
     batch_size: int = setting(64, "images that pass through the networks at once", flag="batch-size", low=1)
     accumulate: int = setting(1, "batches whose gradients make one step of the target", flag="accumulate", low=1)
+    sync_bn: bool = setting(
+        False, "batch norm over the images of all processes (GPUs only); false: of each process's own", flag="sync-bn"
+    )
     amp: str = setting(
         "off", "precision of the networks' passes; off: 32 bits", flag="amp", choices=("off", "bf16", "fp16")
     )
@@ -138,7 +143,9 @@ class Config:
     teach: TeachConfig = field(default_factory=TeachConfig)
 
 
-MAY_CHANGE = ("train.epochs", "output", "data.workers", "device")  # the settings a resumed run may change
+# The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
+MAY_CHANGE = ("train.epochs", "output", "data.workers", "device", "train.accumulate")
+MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 
 
 def settings(section: type = Config, prefix: str = "") -> Iterator[Setting]:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from teachaugment import distributed
 from teachaugment.batch import Batch
-from teachaugment.tasks import Task
+from teachaugment.tasks import Meter, Task
 
 
 @torch.no_grad()
@@ -30,7 +31,13 @@ def evaluate(
         for saved in modes.values():
             for module, training in saved:
                 module.training = training
-    return {name: meter.compute() for name, meter in meters.items()}
+    return {name: total(meter) for name, meter in meters.items()}
+
+
+def total(meter: Meter) -> dict[str, Any]:
+    """The metrics of what all processes have seen. A meter is not to be used after it."""
+    distributed.sum_(value for value in vars(meter).values() if isinstance(value, torch.Tensor))
+    return meter.compute()
 
 
 def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from pathlib import Path
@@ -9,18 +10,21 @@ from typing import Any
 
 import torch
 
-from teachaugment import checkpoint, logs, pictures
+from teachaugment import checkpoint, distributed, logs, pictures
 from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
 from teachaugment.train import Trainer
 
 
 def run(trainer: Trainer, path: Path) -> dict[str, Any]:
-    """Train to the last epoch, leaving everything in ``path``; returns the final metrics."""
-    config = trainer.config.train
-    log = logs.Log(path / logs.LOG, trainer.step)
-    board = logs.Board(path / "tensorboard", trainer.step) if config.tensorboard else None
-    display = logs.Display(trainer.total_steps, trainer.step, config.epochs)
+    """Train to the last epoch, leaving everything in ``path``; returns the final metrics.
+
+    Of several processes all train and evaluate, and the main one writes.
+    """
+    config, nowhere = trainer.config.train, logs.Nowhere()
+    log: Any = logs.Log(path / logs.LOG, trainer.step) if distributed.is_main() else nowhere
+    display: Any = logs.Display(trainer.total_steps, trainer.step, config.epochs) if distributed.is_main() else nowhere
+    board = logs.Board(path / "tensorboard", trainer.step) if config.tensorboard and distributed.is_main() else None
     try:
         if trainer.step == 0:
             parameters = sum(p.numel() for p in trainer.target.parameters())
@@ -61,11 +65,16 @@ def _one_epoch(
     display.epoch(record, trainer.task.metric)
     if last or is_best or trainer.epoch % config.save_every == 0:
         _check_weights(trainer)
-        state = trainer.state_dict()
-        if is_best:  # before the last one: killed in between, this epoch is repeated and written again
-            checkpoint.save(path / checkpoint.BEST, state)
-        checkpoint.save(path / checkpoint.LAST, state)
+        if distributed.is_main():  # the others go on, and wait for it with their next gradients
+            _save(trainer, path, is_best)
     return results
+
+
+def _save(trainer: Trainer, path: Path, is_best: bool) -> None:
+    state = trainer.state_dict()
+    if is_best:  # before the last one: killed in between, this epoch is repeated and written again
+        checkpoint.save(path / checkpoint.BEST, state)
+    checkpoint.save(path / checkpoint.LAST, state)
 
 
 def _note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
@@ -92,16 +101,20 @@ def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> 
     metrics["test"] = test or trainer.evaluate("test")
     if trainer.teach is not None:
         metrics["probabilities"] = trainer.probabilities()
-        about = {"data": trainer.data.name, "classes": trainer.data.classes, "epochs": trainer.epoch}
-        trainer.teach.policy(**about).save(path / logs.POLICY)
-    trainer.picture().save(path / logs.PICTURE)
+    if distributed.is_main():
+        if trainer.teach is not None:
+            about = {"data": trainer.data.name, "classes": trainer.data.classes, "epochs": trainer.epoch}
+            trainer.teach.policy(**about).save(path / logs.POLICY)
+        trainer.picture().save(path / logs.PICTURE)
     if trainer.best is not None:
-        last = trainer.state_dict()
-        trainer.load_state_dict(checkpoint.load(path / checkpoint.BEST, trainer.device), path / checkpoint.BEST)
+        last = copy.deepcopy(trainer.state_dict())
+        best = distributed.share(lambda: checkpoint.load(path / checkpoint.BEST))
+        trainer.load_state_dict(best, path / checkpoint.BEST)
         metrics["best"] = {**(trainer.best or {}), "test": trainer.evaluate("test")}
         trainer.load_state_dict(last, path / checkpoint.LAST)
-    text = json.dumps(metrics, indent=2) + "\n"
-    checkpoint.write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
+    if distributed.is_main():
+        text = json.dumps(metrics, indent=2) + "\n"
+        checkpoint.write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
     return metrics
 
 

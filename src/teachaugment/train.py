@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,15 +18,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from teachaugment import logs, pictures
+from teachaugment import distributed, logs, pictures
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config import Config, to_dict
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
-from teachaugment.evaluate import evaluate, scalars
+from teachaugment.evaluate import evaluate, scalars, total
 from teachaugment.optim import default_milestones, learning_rate
 from teachaugment.precision import Precision
 from teachaugment.seeds import mix
@@ -48,16 +50,19 @@ class Trainer:
     teach: TeachAugment | None  # where the strategy is TeachAugment
     device: torch.device
     precision: Precision
-    rank: int = 0  # of this process; it sets its random numbers apart
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
     generator: torch.Generator = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
+    parallel: DistributedDataParallel | None = field(init=False)  # around the target, where there are several processes
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator(device=self.device)
-        self.network = self.precision.call(torch.compile(self.target) if self.config.train.compile else self.target)
+        # Its buffers are averaged after each step (below), which keeps what batch norm has learned in every process.
+        together = DistributedDataParallel(self.target, broadcast_buffers=False) if distributed.world() > 1 else None
+        self.parallel, network = together, together or self.target
+        self.network = self.precision.call(torch.compile(network) if self.config.train.compile else network)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -65,6 +70,12 @@ class Trainer:
 
     @property
     def images_per_step(self) -> int:
+        """In all processes together."""
+        return self.images_here * distributed.world()
+
+    @property
+    def images_here(self) -> int:
+        """Images of one step in this process."""
         return self.config.train.batch_size * self.config.train.accumulate
 
     @property
@@ -75,22 +86,32 @@ class Trainer:
 
     def train_step(self, batch: Batch, meter: Meter) -> dict[str, Tensor] | None:
         """One update of the target, and with it what TeachAugment does after each of them."""
-        seed = self.config.seed
-        self.generator.manual_seed(mix(seed, self.rank, "fixed", self.step))
-        torch.manual_seed(mix(seed, self.rank, "model", self.step))  # dropout and its like inside the model
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        batch = self.task.before(batch, self.generator)
         # 1. the target
         self.optimizer.zero_grad()
-        for part in batch.split(self.config.train.batch_size):
-            loss, output, seen = self.task.forward(self.network, part, self.augment, self.generator)
-            self.precision.backward(loss * (len(part) / len(batch)))
+        parts = batch.split(self.config.train.batch_size)
+        for k, raw in enumerate(parts):
+            self._reseed(raw.part)
+            parts[k] = part = self.task.before(raw, self.generator)
+            with self._gradients_meet(last=k + 1 == len(parts)):
+                loss, output, seen = self.task.forward(self.network, part, self.augment, self.generator)
+                self.precision.backward(loss * (len(part) / len(batch)))
             meter.update(output, seen, loss)
         self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
+        distributed.average_buffers(self.target)
         self.step += 1
         # 2. the teacher, and every n_inner steps the augmenter
-        return self.teach.step(batch) if self.teach is not None else None
+        return self.teach.step(batch.join(parts)) if self.teach is not None else None
+
+    def _reseed(self, part: int) -> None:
+        """What is random about a part of a step's images, in whichever process: fixed augmentation, then dropout."""
+        self.generator.manual_seed(mix(self.config.seed, part, "fixed", self.step))
+        torch.manual_seed(mix(self.config.seed, part, "model", self.step))  # dropout and its like inside the model
+
+    def _gradients_meet(self, last: bool) -> AbstractContextManager[Any]:
+        """The processes average their gradients once in a step, with the last part."""
+        return nullcontext() if last or self.parallel is None else self.parallel.no_sync()
 
     def learning_rate(self) -> float:
         """Of the coming step."""
@@ -117,7 +138,7 @@ class Trainer:
             waited += time.monotonic() - asked
             lr = self.learning_rate()
             measured = self.train_step(batch, meter)
-            images += len(batch)
+            images += len(batch) * distributed.world()
             if measured is not None:
                 updates += 1
                 sums = {name: value + sums[name] if sums else value for name, value in measured.items()}
@@ -128,9 +149,10 @@ class Trainer:
                 shown = {name: result[name] for name in ("loss", self.task.metric)}
                 display.reading(self.epoch + 1, shown, images / (read - began))
             asked = time.monotonic()
-        record: dict[str, Any] = {"train": self._finite(scalars(meter.compute())), "lr": lr}
+        record: dict[str, Any] = {"train": self._finite(scalars(total(meter))), "lr": lr}
         if self.teach is not None:
             self.teach.end_epoch()
+            distributed.average_(sums.values())
             means = {name: float(value) / updates for name, value in sums.items()}
             record["teach"] = {**means, **self.probabilities(), "snapshots": len(self.teach.replay)}
         seconds = time.monotonic() - began
@@ -154,7 +176,7 @@ class Trainer:
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
         """One pass over a split, on the device; in training in the order of (seed, epoch)."""
         data, config = getattr(self.data, split), self.config
-        size = self.images_per_step if training else config.train.batch_size
+        size = self.images_here if training else config.train.batch_size
         return batches(
             data,
             size,
@@ -163,7 +185,9 @@ class Trainer:
             shuffle=training,
             device=self.device,
             workers=config.data.workers,
-            drop_last=training and len(data) >= size,
+            drop_last=training and len(data) >= self.images_per_step,
+            rank=distributed.rank(),
+            world=distributed.world(),
             balance=training and config.data.balance,
         )
 
@@ -215,6 +239,7 @@ class Trainer:
             },
             "epoch": self.epoch,
             "step": self.step,
+            "parts": self.config.train.accumulate * distributed.world(),  # of a step
             "best": self.best,
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),

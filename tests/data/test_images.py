@@ -229,7 +229,7 @@ def test_streamed_and_decoded_folders_agree(tmp_path):
 def test_slow_decoding_reports_plain_lines_when_there_is_no_terminal(capsys, monkeypatch):
     clock = iter(range(0, 1000, 3))
     monkeypatch.setattr(images.time, "monotonic", lambda: next(clock))
-    assert list(images._progress(range(3), 3)) == [0, 1, 2]
+    assert list(images.progress(range(3), 3)) == [0, 1, 2]
     lines = capsys.readouterr().err.splitlines()
     assert lines and lines[0].startswith("decoding: ") and "\r" not in lines[0]
 

@@ -10,13 +10,14 @@ from teachaugment.data.arrays import load_arrays
 from teachaugment.data.images import FolderSplit, load_folder
 from teachaugment.data.loader import batches, count, order
 from teachaugment.data.shapes import shapes
+from teachaugment.data.shards import load_shards
 from teachaugment.data.splits import DataSet, Split, few, hold_out, statistics
 from teachaugment.data.torchvision import CIFAR, cifar, imagenet
 from teachaugment.errors import UserError, nearest
 
 __all__ = ["DATASETS", "DataSet", "FolderSplit", "Split", "batches", "count", "load", "order"]
 
-DATASETS = ("shapes", *CIFAR, "imagenet")  # by name; "hf:NAME" besides
+DATASETS = ("shapes", *CIFAR, "imagenet")  # by name; "hf:NAME" and "wds:PATTERN" besides
 
 
 def load(
@@ -30,7 +31,7 @@ def load(
     in_memory: str = "auto",
     bad_images: str = "error",
 ) -> DataSet:
-    """The data set ``source``: a name, ``hf:`` and a name, a folder of images or an ``.npz`` file.
+    """The data set ``source``: a name, ``hf:NAME``, ``wds:SHARDS``, a folder of images or an ``.npz`` file.
 
     root: where named data sets are kept, and downloaded to; None: ``~/.cache/teachaugment``.
     size: side of the square images, or height and width; None takes what the data suggests.
@@ -61,12 +62,14 @@ def load(
         from teachaugment.data.hf import load_hf
 
         return load_hf(name.removeprefix("hf:"), home, **files)
+    if name.startswith("wds:"):
+        return load_shards(name.removeprefix("wds:"), **files)
     if path.is_dir() and not (name in DATASETS and root is not None):  # what is here comes before what has the name
         return load_folder(path, **files)
     if name == "imagenet":
         return imagenet(home, **files)
     if in_memory == "never":
-        raise UserError(f"only folders of images and hf: data stream from disk; leave in_memory out for {source}")
+        raise UserError(f"only folders of images, hf: and wds: data stream from disk; leave in_memory out for {source}")
     if path.suffix == ".npz":
         return load_arrays(path, size=shape, **options)
     if name not in DATASETS:

@@ -7,7 +7,9 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
 
 
@@ -27,19 +29,27 @@ def fingerprint(root: Path, paths: list[str], *parts: object) -> str:
 
 def remembered(key: str, measure: Callable[[], Statistics]) -> Statistics:
     """Mean and standard deviation measured once. A cache that cannot be read or written is as good as none."""
-    path = home() / "statistics" / f"{key}.json"
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+
+    def read(saved: Any) -> Statistics:
         mean, std = (tuple(float(x) for x in saved[name]) for name in ("mean", "std"))
         return mean, std
+
+    return kept("statistics", key, lambda: dict(zip(("mean", "std"), measure(), strict=True)), read)
+
+
+def kept(folder: str, key: str, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
+    """``read`` of what ``make`` makes, which is plain data and is made once."""
+    path = home() / folder / f"{key}.json"
+    try:
+        return read(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    mean, std = measure()
+    made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"mean": mean, "std": std}), encoding="utf-8")
+        temporary.write_text(json.dumps(made), encoding="utf-8")
         os.replace(temporary, path)
     except OSError:
         pass
-    return mean, std
+    return read(made)

@@ -25,6 +25,9 @@ class TableSplit(FolderSplit):
     table: Any = field(default=None, repr=False)
     column: str = "image"
 
+    def fingerprint(self) -> None:
+        return None
+
     def read(self, index: int, seed: int, epoch: int) -> Tensor:
         row = self.paths[index]
         try:
@@ -67,7 +70,7 @@ def load_hf(
     train, val = hold_out(train, val_fraction, seed)
     train = few(train, per_class, seed)
     name = source.rstrip("/").rpartition("/")[2].lower()
-    return finish(name, train, test, val, names, shape, seed, in_memory, cached=False)
+    return finish(name, train, test, val, names, shape, seed, in_memory)
 
 
 def _tables(source: str, root: Path) -> dict[str, Any]:

@@ -84,6 +84,10 @@ class FolderSplit:
         index = torch.tensor(kept, dtype=torch.int64)
         return image, self.label[index], index
 
+    def fingerprint(self) -> str | None:
+        """Of the images as they are read, so that what is measured on them can be remembered; None: it cannot."""
+        return cache.fingerprint(self.root, self.paths, self.size, self.centre)
+
     def warn(self, skipped: list[str]) -> None:
         """Say once in a run, and not once in an epoch, that an image was skipped."""
         for message in skipped:
@@ -132,9 +136,8 @@ def finish(
     shape: tuple[int, int],
     seed: int,
     in_memory: str,
-    cached: bool = True,
 ) -> DataSet:
-    """The data set of these splits, decoded if it is small; ``cached``: what is measured on files is remembered."""
+    """The data set of these splits, decoded if it is small."""
     splits = [train, test] if val is None else [train, test, val]
     count = sum(len(split) for split in splits)
     small = count * 3 * shape[0] * shape[1] <= IN_MEMORY_BYTES
@@ -151,8 +154,7 @@ def finish(
 
     if name in STATISTICS:
         mean, std = STATISTICS[name]
-    elif cached:
-        key = cache.fingerprint(train.root, measured.paths, shape, train.centre)
+    elif key := measured.fingerprint():
         mean, std = cache.remembered(key, measure)
     else:
         mean, std = measure()
@@ -263,7 +265,7 @@ def _decode_all(splits: list[FolderSplit], classes: list[str]) -> list[Split]:
     skipped: list[BadImage] = []
     with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
         results = pool.map(work, jobs)
-        for (k, i), result in zip(places, _progress(results, len(jobs)), strict=True):
+        for (k, i), result in zip(places, progress(results, len(jobs)), strict=True):
             if isinstance(result, Tensor):
                 images[k][i] = result
                 continue
@@ -285,14 +287,14 @@ def _decode_all(splits: list[FolderSplit], classes: list[str]) -> list[Split]:
     return decoded
 
 
-def _progress(items: Iterable[Item], total: int) -> Iterator[Item]:
-    """Says on stderr how far decoding is once it has taken two seconds: a bar on a terminal, otherwise plain lines."""
+def progress(items: Iterable[Item], total: int, doing: str = "decoding", what: str = "images") -> Iterator[Item]:
+    """Says on stderr how far it is once it has taken two seconds: a bar on a terminal, otherwise plain lines."""
     if sys.stderr.isatty():
-        yield from tqdm(items, total=total, desc="decoding", unit="image", delay=2, file=sys.stderr)
+        yield from tqdm(items, total=total, desc=doing, unit=f" {what}", delay=2, file=sys.stderr)
         return
     say_at = time.monotonic() + 2
     for done, item in enumerate(items):
         if time.monotonic() >= say_at:
-            print(f"decoding: {done:,} of {total:,} images", file=sys.stderr, flush=True)
+            print(f"{doing}: {done:,} of {total:,} {what}", file=sys.stderr, flush=True)
             say_at = time.monotonic() + 10
         yield item

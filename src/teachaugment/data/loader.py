@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from teachaugment import seeds
 from teachaugment.batch import Batch
 from teachaugment.data.images import FolderSplit
+from teachaugment.data.shards import ShardSplit
 from teachaugment.data.splits import Split
 from teachaugment.errors import UserError
 
@@ -69,6 +70,8 @@ def batches(
     """
     if balance:
         rows = balanced(split.label.cpu(), seed, epoch)
+    elif shuffle and isinstance(split, ShardSplit):
+        rows = split.order(seed, epoch)
     else:
         rows = order(len(split), seed, epoch) if shuffle else torch.arange(len(split))
     mine = _share(rows, batch_size, shuffle, drop_last, rank, world)[start:]
@@ -85,8 +88,8 @@ def _share(rows: Tensor, batch_size: int, even: bool, drop_last: bool, rank: int
     for together in rows.split(batch_size * world):
         if drop_last and len(together) < batch_size * world:
             break
-        batch = together[rank::world]
-        mine.append(batch[: len(together) // world] if even else batch)
+        share = len(together) // world
+        mine.append(together[rank * share : (rank + 1) * share] if even else together[rank::world])
     return [batch for batch in mine if len(batch)]
 
 

@@ -46,8 +46,9 @@ class Preset:
         if self.gpus > 1:
             lr, size = self.value("optim.lr"), self.value("train.batch_size")
             lines.append(
-                f"Learning rate and batch size are per GPU; the paper used {self.gpus}, which one device does with "
-                f"--accumulate {self.gpus} --lr {self.gpus * lr:g} (batch {self.gpus * size})"
+                f"Learning rate and batch size are per GPU; the paper used {self.gpus}: torchrun --nproc-per-node "
+                f"{self.gpus} -m {self.command} --lr {self.gpus * lr:g} (batch {self.gpus * size}), or on one device "
+                f"--accumulate {self.gpus} --lr {self.gpus * lr:g}"
             )
         return ". ".join([*lines, *([self.note] if self.note else [])]) + "."
 

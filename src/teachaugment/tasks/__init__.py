@@ -14,7 +14,10 @@ Augment = Callable[[Batch], Batch]  # the strategy: images in [0, 1] to images i
 
 
 class Meter(Protocol):
-    """Metrics that grow batch by batch on the device; only ``compute`` waits for it."""
+    """Metrics that grow batch by batch on the device; only ``compute`` waits for it.
+
+    Its tensors are sums over the images: those of several processes are added up to the metrics of all images.
+    """
 
     def update(self, output: Any, batch: Batch, loss: Tensor | None = None) -> None: ...
 
