@@ -66,6 +66,8 @@ RULES = [
     # A run. The configuration needs no torch, so that a mistake in it is reported at once.
     Rule("config.py", {"errors", "settings"}, {"yaml"}),
     Rule("presets/*.py", {"config", "errors", "presets"}),
+    Rule("flags.py", {"config", "errors", "presets", "settings"}),
+    Rule("table.py"),
     Rule("listing.py", {"errors", "models", "presets"}, {"torch"}),
     Rule("checkpoint.py", {"errors"}, {"torch"}),
     Rule("precision.py", {"errors"}, {"torch"}),
@@ -84,15 +86,23 @@ RULES = [
     ),
     Rule("run.py", {"checkpoint", "distributed", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
     Rule("build.py", EVERYTHING, {"torch"}),
+    # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
+    Rule("compare/comparisons.py", {"errors"}),
+    Rule("compare/plan.py", {"config", "errors", "settings"}),
+    Rule("compare/rows.py", {"compare.plan", "errors", "flags", "logs"}),
+    Rule("compare/progress.py", {"compare.plan", "compare.rows", "logs"}),
+    Rule("compare/statistics.py", {"compare.rows", "errors"}),
+    Rule("compare/picture.py", {"pictures"}, {"PIL"}),
+    Rule("compare/*.py", {"build", "checkpoint", "compare", "config", "errors", "flags", "logs", "table"}),
     # The benchmark measures all of it; its plan and its flags are read before torch is.
     Rule("bench/plan.py"),
-    Rule("bench/command.py", {"bench", "errors", "models"}, {"torch"}),
+    Rule("bench/command.py", {"bench", "errors", "models", "table"}, {"torch"}),
     Rule("bench/*.py", EVERYTHING, {"kornia", "torch", "torchvision", "tqdm"}),
     Rule(
         "cli.py",
         {
-            *("__init__", "bench.command", "build", "checkpoint", "config", "distributed", "errors"),
-            *("listing", "logs", "presets", "run"),
+            *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config"),
+            *("distributed", "errors", "flags", "listing", "logs", "run"),
         },
     ),
 ]

@@ -13,6 +13,8 @@ import torch
 from PIL import Image
 
 from teachaugment import __version__, checkpoint, cli, logs
+from teachaugment.config import SETTINGS
+from teachaugment.flags import flags_layer
 
 FAST = ["--data.size", "8", "--data.per_class", "2", "--batch-size", "8", "--epochs", "2", "--device", "cpu",
         "--eval-every", "2", "--train.tensorboard", "false"]  # fmt: skip
@@ -56,7 +58,7 @@ def test_the_help_of_train_has_every_setting(capsys):
     with pytest.raises(SystemExit):
         cli.main(["train", "--help"])
     text = capsys.readouterr().out
-    assert all(f"--{key}" in text for key in cli.SETTINGS)
+    assert all(f"--{key}" in text for key in SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, 
 def test_flags_have_two_spellings_and_an_equals_sign():
     for words in (["--batch_size", "3", "--teach.n-inner=2"], ["--train.batch-size=3", "--teach.n_inner", "2"]):
         chosen = cli.parse(["train", *words, "--teach.replay", "false", "--optim.nesterov"]).chosen
-        config = cli.resolve(cli.flags_layer(chosen))
+        config = cli.resolve(flags_layer(chosen))
         assert (config.train.batch_size, config.teach.n_inner, config.teach.replay) == (3, 2, False)
         assert config.optim.nesterov is True
 

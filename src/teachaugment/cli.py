@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from teachaugment import __version__, presets
+from teachaugment import __version__
 from teachaugment.bench import command as bench
-from teachaugment.config import SETTINGS, Config, Layer, read_yaml, resolve
+from teachaugment.compare import command as compare
+from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError, nearest
+from teachaugment.flags import Parser, add_settings, given_layers, spelling
 
-COMMANDS = ("train", "evaluate", "bench", "models", "presets")
+COMMANDS = ("train", "evaluate", "compare", "bench", "models", "presets")
 
 OVERVIEW = """\
 examples:
@@ -27,6 +29,7 @@ examples:
   teachaugment train --help                         every setting
   teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
+  teachaugment compare --data photos --seeds 5      does it help on your images? Strategies side by side
   teachaugment bench                                what it costs on this machine
 """
 
@@ -35,7 +38,7 @@ examples:
   teachaugment train
   teachaugment train --data photos --model wrn-16-2 --lr 0.1 --epochs 200 --seed 1
   teachaugment train cifar10-small --seed 1         a preset, with one setting changed
-  teachaugment train --strategy none                the same training without TeachAugment, to compare
+  teachaugment train --strategy none                the same training without TeachAugment
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
 
@@ -49,48 +52,6 @@ examples:
   teachaugment evaluate runs/RUN
   teachaugment evaluate runs/RUN --data photos --json
 """
-
-
-KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints as one line like all the others."""
-
-    def error(self, message: str) -> Any:
-        raise UserError(message)
-
-
-class Chosen(argparse.Action):
-    """Remembers which flag gave a value, so that a message can name it."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        namespace.chosen = {**namespace.chosen, self.dest: (option_string, values)}
-
-
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """A flag for every setting: its long name, and the short one people know."""
-    groups: dict[str, Any] = {"": parser.add_argument_group("run")}
-    for key, setting in SETTINGS.items():
-        section = key.rpartition(".")[0]
-        if section not in groups:
-            groups[section] = parser.add_argument_group(section)
-        short = setting.metadata["flag"]
-        shown = ",".join(map(str, setting.default)) if setting.many else str(setting.default)
-        shown = shown.lower() if shown in ("True", "False", "None") else shown or "empty"
-        help = f"{setting.metadata['help']} [{shown}]"
-        options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
-        groups[section].add_argument(
-            *([f"--{short}"] if short and short != key else []),
-            f"--{key}",
-            dest=key,
-            action=Chosen,
-            default=argparse.SUPPRESS,
-            metavar="|".join(setting.metadata["choices"] or (KINDS[setting.base],)),
-            help=help.replace("%", "%%"),
-            **options,
-        )
-    parser.set_defaults(chosen={})
 
 
 def make_parser() -> Parser:
@@ -129,6 +90,16 @@ def make_parser() -> Parser:
     evaluate.add_argument("--workers", metavar="N", help="processes that read images from disk")
     evaluate.add_argument("--json", action="store_true", help="print all metrics as JSON")
     evaluate.add_argument("--output", metavar="FILE", help="write all metrics to this file as JSON")
+    compare.add_arguments(
+        commands.add_parser(
+            "compare",
+            help="train strategies side by side, over seeds",
+            usage=compare.USAGE,
+            epilog=compare.EXAMPLES,
+            formatter_class=raw,
+            allow_abbrev=False,
+        )
+    )
     bench.add_arguments(
         commands.add_parser(
             "bench", help="measure speed and memory", epilog=bench.EXAMPLES, formatter_class=raw, allow_abbrev=False
@@ -147,7 +118,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help()
         raise SystemExit(0)
-    arguments, rest = parser.parse_known_args([_spelling(word) for word in argv])
+    arguments, rest = parser.parse_known_args([spelling(word) for word in argv])
     if rest:
         flags = [word.partition("=")[0] for word in rest if word.startswith("-")]
         if not flags:
@@ -159,33 +130,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _spelling(word: str) -> str:
-    """``--batch_size`` as ``--batch-size`` and ``--teach.n-inner`` as ``--teach.n_inner``: both spellings are fine."""
-    flag, equals, value = word.partition("=")
-    if not flag.startswith("--"):
-        return word
-    name = flag[2:].replace("-", "_") if "." in flag else flag[2:].replace("_", "-")
-    return f"--{name}{equals}{value}"
-
-
-def flags_layer(chosen: dict[str, tuple[str, str]]) -> Layer:
-    return Layer(
-        {key: value for key, (_, value) in chosen.items()}, {key: option for key, (option, _) in chosen.items()}
-    )
-
-
 def run_train(arguments: argparse.Namespace) -> int:
     from teachaugment import logs
 
-    layers = [flags_layer(arguments.chosen)]
-    if arguments.config:
-        layers.insert(0, read_yaml(arguments.config))
-    if preset := arguments.preset or arguments.named:
-        if arguments.preset and arguments.named:
-            raise UserError(f"two presets, {arguments.preset} and {arguments.named}; name one")
-        if arguments.resume:
-            raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
-        layers.insert(0, presets.layer(preset))
+    preset = arguments.preset or arguments.named
+    if arguments.preset and arguments.named:
+        raise UserError(f"two presets, {arguments.preset} and {arguments.named}; name one")
+    if preset and arguments.resume:
+        raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
+    layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
         layers.insert(0, read_yaml(existing_run(arguments.resume) / logs.CONFIG))
     config = resolve(*layers)
@@ -315,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
-        commands = {"train": run_train, "evaluate": run_evaluate, "bench": bench.run}
+        commands = {"train": run_train, "evaluate": run_evaluate, "compare": compare.run, "bench": bench.run}
         return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
         say(f"teachaugment: error: {error}")

@@ -47,14 +47,18 @@ def create_run(config: Config) -> Path:
             path = Path(config.output)
             path.mkdir(parents=True, exist_ok=True)
         else:
-            data = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
-            model = re.sub(r"[^A-Za-z0-9_.]+", "-", config.model.name)
             date = time.strftime("%Y%m%d-%H%M%S")
-            path = _fresh(Path("runs") / f"{date}-{data}-{model}-{config.augment.strategy}-seed{config.seed}")
+            path = _fresh(Path("runs") / f"{date}-{short_name(config)}-{config.augment.strategy}-seed{config.seed}")
         (path / CONFIG).write_text(to_yaml(config), encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write the run directory {error.filename}: {error.strerror}") from None
     return path
+
+
+def short_name(config: Config) -> str:
+    """Data and network, as part of a directory's name."""
+    data = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
+    return f"{data}-{re.sub(r'[^A-Za-z0-9_.]+', '-', config.model.name)}"
 
 
 def _fresh(path: Path) -> Path:
@@ -146,14 +150,7 @@ class Display:
         self.total, self.done, self.first, self.epochs = total, done, done, epochs
         self.began = self.spoken = time.monotonic()
         self.advised = False
-        self.bar: Any = None
-        if self.stream.isatty():
-            from tqdm import tqdm
-
-            layout = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
-            columns = _columns(self.stream)
-            width: dict[str, Any] = {"dynamic_ncols": True} if columns else {"ncols": 80}
-            self.bar = tqdm(total=total, initial=done, file=self.stream, bar_format=layout, leave=False, **width)
+        self.bar: Any = bar(self.stream, total, done, "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}")
 
     def step(self, epoch: int) -> None:
         self.done += 1
@@ -200,6 +197,16 @@ class Display:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+def bar(stream: TextIO, total: int, done: int, layout: str) -> Any:
+    """tqdm's bar on a terminal, otherwise None."""
+    if not stream.isatty():
+        return None
+    from tqdm import tqdm
+
+    width: dict[str, Any] = {"dynamic_ncols": True} if _columns(stream) else {"ncols": 80}
+    return tqdm(total=total, initial=done, file=stream, bar_format=layout, leave=False, **width)
 
 
 def _columns(stream: TextIO) -> int:

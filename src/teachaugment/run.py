@@ -97,7 +97,8 @@ def _check_weights(trainer: Trainer) -> None:
 
 def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> dict[str, Any]:
     """Evaluate on the test split, unless that is done, and write ``metrics.json``, the policy and the picture."""
-    metrics: dict[str, Any] = {"epoch": trainer.epoch, "step": trainer.step, "classes": trainer.data.classes}
+    metrics: dict[str, Any] = {"epoch": trainer.epoch, "step": trainer.step, "metric": trainer.task.metric}
+    metrics["classes"] = trainer.data.classes
     metrics["test"] = test or trainer.evaluate("test")
     if trainer.teach is not None:
         metrics["probabilities"] = trainer.probabilities()

@@ -103,3 +103,10 @@ class Setting:
         if not inside:
             raise ValueError
         return number
+
+
+def as_text(value: Any) -> str:
+    """A value as ``Setting.parse`` reads it again."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -12,6 +12,7 @@ from teachaugment.bench.measure import measure
 from teachaugment.bench.objects import noise_batch
 from teachaugment.bench.plan import PARTS, Plan
 from teachaugment.bench.tables import tables
+from teachaugment.table import markdown, text
 
 CPU = torch.device("cpu")
 TINY = Plan(
@@ -85,7 +86,7 @@ def test_without_kornia_its_row_says_so(monkeypatch):
     monkeypatch.setattr("teachaugment.bench.augmentation.find_spec", lambda name: None)
     found = measure(Plan(**{**vars(TINY), "parts": ("augmentation",), "augmentation": ((8, 2),), "repeats": 1}))
     (row,) = [row for row in found["augmentation"] if not row["installed"]]
-    assert row["name"].startswith("kornia") and "not installed" in render.text(tables(found))
+    assert row["name"].startswith("kornia") and "not installed" in text(tables(found))
 
 
 def test_color_rows_have_times_memory_and_error(results):
@@ -124,7 +125,7 @@ def test_the_tables_render_as_text_and_markdown(results):
     ):
         assert word in titles
     assert all(len(row) == len(table.header) for table in made for row in table.rows)
-    assert "### Targets" in render.markdown(made) and "ok" in render.text(made)
+    assert "### Targets" in markdown(made) and "ok" in text(made)
 
 
 def test_the_import_is_timed_in_a_process_of_its_own():

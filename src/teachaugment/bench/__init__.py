@@ -1,6 +1,6 @@
 """``teachaugment bench``: what training with TeachAugment costs on this machine, measured.
 
 One file per thing measured (training, augmentation, color, scaling, inputs, options, startup), each a function from a
-plan to plain data; ``targets`` compares, ``tables`` and ``render`` show. Nothing here is imported before the command
+plan to plain data; ``targets`` compares, ``tables`` shows. Nothing here is imported before the command
 runs.
 """

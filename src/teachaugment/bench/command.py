@@ -104,7 +104,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def show(results: dict[str, Any], as_markdown: bool) -> str:
-    from teachaugment.bench import render
+    from teachaugment import table
     from teachaugment.bench.tables import tables
 
-    return (render.markdown if as_markdown else render.text)(tables(results))
+    return (table.markdown if as_markdown else table.text)(tables(results))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from teachaugment.bench.render import Table, number, size, time, times
+from teachaugment.bench.render import number, size, time, times
+from teachaugment.table import Table
 
 Results = dict[str, Any]
 

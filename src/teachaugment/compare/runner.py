@@ -1,0 +1,108 @@
+"""Train runs, each in a process of its own, some side by side. What was stopped goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from teachaugment.checkpoint import LAST
+from teachaugment.compare.plan import Run, words
+from teachaugment.compare.progress import Progress
+from teachaugment.compare.rows import finished
+from teachaugment.errors import UserError
+
+POLL = 0.5  # seconds between two looks at the runs
+
+
+def train_all(
+    runs: Sequence[Run], jobs: int, threads: int, done: Callable[[Run], None], progress: Progress, lock: int | None
+) -> None:
+    """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
+    waiting, running = list(runs), dict[Run, subprocess.Popen]()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # both ways to stop it end its runs too
+    try:
+        while waiting or running:
+            open_ = {*waiting, *running}
+            for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
+                waiting.remove(run)
+                running[run] = start(run, threads, lock)
+            time.sleep(POLL)
+            for run, process in list(running.items()):
+                if process.poll() is not None:
+                    del running[run]
+                    if process.returncode or not finished(run):
+                        raise UserError(failure(run, process.returncode))
+                    done(run)
+                    progress.finished(run)
+            progress.show(waiting, list(running))
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+        signal.signal(signal.SIGTERM, before)
+        progress.close()
+
+
+def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
+    """A process that trains the run, or goes on with it; what it prints is in a file beside its directory."""
+    config = run.config
+    if run.needs is not None:
+        config = replace(config, teach=replace(config.teach, teacher=str(run.needs.path)))
+    resume = (run.path / LAST).exists()
+    if not resume:
+        shutil.rmtree(run.path, ignore_errors=True)
+    run.path.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "teachaugment", "train", *words(config)]
+    with printed(run).open("ab") as file:
+        return subprocess.Popen(
+            [*command, "--resume", str(run.path)] if resume else command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            pass_fds=[lock] if lock is not None else [],
+        )
+
+
+def printed(run: Run) -> Path:
+    return run.path.with_name(f"{run.path.name}.txt")
+
+
+def failure(run: Run, code: int) -> str:
+    """One line about a run that ended badly: its own last words, and where all of them are."""
+    lines = printed(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = (lines or ["it printed nothing"])[-1].removeprefix("teachaugment: error: ")
+    how = f"was ended by signal {-code}" if code < 0 else f"failed: {last}"
+    return f"{run} {how}; what it printed is in {printed(run)}"
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[int | None]:
+    """Nobody else works in this directory, and no run is left that a killed command had started.
+
+    The lock is handed down to the runs, so that it is free only when the last of them has ended.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield None
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"{path} is in use by another teachaugment compare, or by the last run of one that was killed; "
+                "wait for it, or name another --output"
+            ) from None
+        yield file.fileno()
