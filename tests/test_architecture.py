@@ -46,8 +46,14 @@ RULES = [
     Rule("models/*.py", {"errors", "models"}, {"torch"}),
     # What is made of those.
     Rule("augment/published.py", {"batch", "errors"}, {"torch", "torchvision"}),
+    Rule("augment/policy_files.py", {"errors"}),
+    Rule("augment/searched.py", {"augment", "batch", "errors"}, {"torch", "torchvision"}),
     Rule("augment/*.py", {"augment", "batch", "errors", "losses", "seeds"}, {"torch"}),
-    Rule("tasks/*.py", {"augment.fixed", "batch", "errors", "losses", "models", "seeds", "tasks"}, {"torch"}),
+    Rule(
+        "tasks/*.py",
+        {"augment.fixed", "augment.mix", "batch", "errors", "losses", "models", "seeds", "tasks"},
+        {"torch"},
+    ),
     Rule("data/hf.py", {"data", "errors", "seeds"}, {"datasets", "torch"}),
     Rule("data/*.py", {"batch", "data", "errors", "seeds"}, {"PIL", "numpy", "torch", "torchvision", "tqdm"}),
     # The method. It never sees a model, a data set, a configuration or the command.
@@ -63,6 +69,7 @@ RULES = [
         },
         {"torch"},
     ),
+    Rule("consistency.py", {"errors", "teachers"}, {"torch"}),
     # A run. The configuration needs no torch, so that a mistake in it is reported at once.
     Rule("config.py", {"errors", "settings"}, {"yaml"}),
     Rule("presets/*.py", {"config", "errors", "presets"}),
@@ -80,11 +87,12 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "config", "data", "distributed", "errors"),
-            *("evaluate", "logs", "optim", "pictures", "precision", "seeds", "tasks"),
+            *("consistency", "evaluate", "logs", "optim", "pictures", "precision", "seeds", "tasks", "teachers"),
         },
         {"torch"},
     ),
     Rule("run.py", {"checkpoint", "distributed", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
+    Rule("strategies.py", {"augment", "batch", "config", "consistency", "data", "errors", "tasks"}, {"torch"}),
     Rule("build.py", EVERYTHING, {"torch"}),
     # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
     Rule("compare/comparisons.py", {"errors"}),

@@ -149,6 +149,7 @@ def assert_close(a: Any, b: Any, where: str = "", tolerance: float = 1e-5) -> No
 FIXED = {"augment__flip": False, "augment__crop": 0, "augment__cutout": 0}
 PARTS = {"train__batch_size": 4, "train__accumulate": 2}
 MORE = {"train__batch_size": 2, "train__accumulate": 4}
+MIXED = {"augment__copies": 2, "augment__mix": "cutmix"}
 
 
 @pytest.mark.parametrize(
@@ -160,6 +161,9 @@ MORE = {"train__batch_size": 2, "train__accumulate": 4}
         pytest.param("none", MORE, {"train__accumulate": 2}, id="none, accumulation"),
         pytest.param("teachaugment", PARTS, {}, id="teachaugment, two parts of b"),
         pytest.param("teachaugment", MORE, {"train__accumulate": 2}, id="teachaugment, accumulation"),
+        pytest.param("teachaugment", {**PARTS, **MIXED}, {}, id="teachaugment, mixed copies"),
+        pytest.param("trivialaugment", PARTS, {}, id="trivialaugment, two parts of b"),
+        pytest.param("consistency-kld", PARTS, {}, id="consistency, two parts of b"),
     ],
 )
 def test_two_processes_do_what_one_does_with_their_images(monkeypatch, tmp_path, strategy, one, two):
@@ -181,7 +185,8 @@ def test_gradients_meet_once_in_a_step_however_many_parts_it_has(monkeypatch, tm
     def work() -> int:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-        trainer = build.build(config(augment__strategy="none", train__batch_size=4, train__accumulate=2), tiny_data())
+        parts = {"train__batch_size": 4, "train__accumulate": 2, "augment__copies": 2}
+        trainer = build.build(config(augment__strategy="none", **parts), tiny_data())
         calls = []
         assert trainer.parallel is not None
         trainer.parallel.register_comm_hook(

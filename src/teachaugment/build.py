@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from torch import nn
 
 from teachaugment import checkpoint, data, distributed, logs, models
 from teachaugment.algorithm import TeachAugment
-from teachaugment.augment.published import PUBLISHED, PerImage, published
-from teachaugment.batch import Batch
 from teachaugment.config import MAY_CHANGE, MAY_DIFFER, Config, changes, flatten, from_dict, to_dict, to_yaml
+from teachaugment.consistency import DISTANCES, Consistency
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
@@ -24,11 +22,11 @@ from teachaugment.optim import sgd
 from teachaugment.precision import Precision
 from teachaugment.pretrained import load_teacher
 from teachaugment.seeds import mix
-from teachaugment.tasks import Augment, Task
+from teachaugment.strategies import PLAIN, STRATEGIES, fixed_augmentation
+from teachaugment.tasks import Task
 from teachaugment.tasks.classification import Classification
+from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.train import Trainer
-
-SMALL = 64  # pixels a side: up to here AutoAugment's policy is that of CIFAR-10
 
 
 def classification(config: Config, dataset: DataSet) -> Task:
@@ -44,6 +42,8 @@ def classification(config: Config, dataset: DataSet) -> Task:
         cutout=a.cutout,
         jitter=a.jitter,
         lighting=a.lighting,
+        mix=a.mix,
+        mix_alpha=a.mix_alpha,
     )
 
 
@@ -75,19 +75,13 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
     )
 
 
-def unchanged(batch: Batch) -> Batch:
-    return batch
-
-
-def from_torchvision(name: str, config: Config, dataset: DataSet) -> PerImage:
-    if dataset.channels not in (1, 3):
-        raise UserError(f"--strategy {name} needs images of 1 or 3 channels; {dataset.name} has {dataset.channels}")
-    return PerImage(published(name, config.augment.num_ops, config.augment.magnitude))
-
-
-def autoaugment(config: Config, dataset: DataSet) -> PerImage:
-    """The policy that was found on images of this kind."""
-    return from_torchvision(f"autoaugment-{'cifar10' if max(dataset.size) <= SMALL else 'imagenet'}", config, dataset)
+def consistency(config: Config, dataset: DataSet, target: nn.Module, precision: Precision) -> Consistency:
+    t = config.teach
+    place = next(target.parameters()).device
+    teacher: Teacher = EMATeacher(target, t.ema_decay)
+    if t.teacher:
+        teacher = FrozenTeacher(precision.wrap(load_teacher(t.teacher, dataset).to(place)))
+    return Consistency(target, teacher, DISTANCES[config.augment.strategy])
 
 
 OBJECTIVES: dict[str, Objective] = {
@@ -96,12 +90,6 @@ OBJECTIVES: dict[str, Objective] = {
     "pointaugment": point_augment,
 }
 TASKS: dict[str, Callable[[Config, DataSet], Task]] = {"classification": classification}
-STRATEGIES: dict[str, Callable[[Config, DataSet], Augment] | None] = {
-    "none": lambda config, dataset: unchanged,
-    "teachaugment": None,  # it is learned
-    "autoaugment": autoaugment,
-    **{name: partial(from_torchvision, name) for name in PUBLISHED},
-}
 
 
 def device(name: str) -> torch.device:
@@ -147,7 +135,8 @@ def build(config: Config, dataset: DataSet | None = None) -> Trainer:
     distributed.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
     if len(dataset.train) < distributed.world():
         raise UserError(f"{len(dataset.train)} training images are too few for {distributed.world()} processes")
-    task = TASKS[config.task](config, dataset)
+    settings, dataset = fixed_augmentation(config.augment, dataset)
+    task = TASKS[config.task](replace(config, augment=settings), dataset)
     torch.manual_seed(mix(config.seed, "init"))
     target = models.create(config.model.name, len(dataset.classes), dataset.channels, dataset.size).to(place)
     if config.train.sync_bn and distributed.world() > 1:
@@ -158,15 +147,11 @@ def build(config: Config, dataset: DataSet | None = None) -> Trainer:
         target = target.to(memory_format=torch.channels_last)
     o = config.optim
     optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay)
-    fixed = STRATEGIES[config.augment.strategy]
-    teach: TeachAugment | None = None
-    augment: Augment
-    if fixed is None:
-        teach = teachaugment(config, dataset, task, precision.wrap(target), precision)
-        augment = teach.augment
-    else:
-        augment = fixed(config, dataset)
-    return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision)
+    strategy, wrapped = config.augment.strategy, precision.wrap(target)
+    teach = teachaugment(config, dataset, task, wrapped, precision) if strategy == "teachaugment" else None
+    augment = teach.augment if teach is not None else STRATEGIES[strategy](settings, dataset)
+    regular = consistency(config, dataset, wrapped, precision) if strategy in DISTANCES else None
+    return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision, consistency=regular)
 
 
 def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Trainer, Path]:
@@ -229,6 +214,8 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
 
     Without a validation split no best checkpoint was chosen, and the last one is the best there is.
     """
+    if config.augment.strategy in STRATEGIES.keys() - PLAIN:  # its file, for one, may be gone
+        config = replace(config, augment=replace(config.augment, strategy="none"))
     name = checkpoint.BEST if which == "best" and (path / checkpoint.BEST).exists() else checkpoint.LAST
     state = distributed.share(lambda: checkpoint.load(path / name))
     saved, splits = state["data"], ["test"]

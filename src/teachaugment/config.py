@@ -87,9 +87,18 @@ class AugmentConfig:
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
         choices=(
-            *("none", "teachaugment", "trivialaugment", "randaugment", "augmix"),
-            *("autoaugment", "autoaugment-cifar10", "autoaugment-imagenet"),
+            *("teachaugment", "none", "unaugmented", "crop-flip", "cutout"),
+            *("trivialaugment", "randaugment", "autoaugment", "autoaugment-cifar10", "autoaugment-imagenet", "augmix"),
+            *("policy-file", "consistency-kld", "consistency-mse"),
         ),
+    )
+    copies: int = setting(
+        1, "augmented copies of each batch, whose mean loss makes one step of the target", flag="copies", low=1
+    )
+    mix: str = setting("none", "mix pairs of images and labels after all else", choices=("none", "mixup", "cutmix"))
+    mix_alpha: float = setting(1.0, "the proportion of a mix is drawn from Beta(alpha, alpha)", above=0)
+    policy_file: str | None = setting(
+        None, "strategy policy-file: FILE.json, FILE.py#NAME, or FILE.txt#EPOCHS with a schedule of PBA"
     )
     num_ops: int = setting(2, "RandAugment: operations for each image (N)", low=0)
     magnitude: int = setting(9, "RandAugment: strength of its operations (M)", low=0, high=30)
@@ -203,6 +212,16 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
     if config.optim.nesterov and config.optim.momentum == 0:
         where = names.get("optim.momentum", "optim.momentum")
         raise UserError(f"{where} must be above 0 with Nesterov's momentum; or set optim.nesterov to false")
+    augment = config.augment
+    if augment.strategy == "policy-file" and augment.policy_file is None:
+        raise UserError(
+            "--strategy policy-file needs --augment.policy_file FILE; docs/strategies.md says what it may be"
+        )
+    if augment.mix != "none" and config.task != "classification":
+        where = names.get("augment.mix", "augment.mix")
+        raise UserError(f"{where} mixes the labels of whole images: there are none in the task {config.task}")
+    if augment.strategy.startswith("consistency-") and config.task != "classification":
+        raise UserError(f"--strategy {augment.strategy} is for classification, not for the task {config.task}")
 
 
 def read_yaml(path: str | Path) -> Layer:

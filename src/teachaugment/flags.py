@@ -12,6 +12,7 @@ from teachaugment.errors import UserError
 from teachaugment.settings import as_text
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
+FEW = 5  # choices that stand beside their flag; more of them are listed below it
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,8 +38,10 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
         section = key.rpartition(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
-        short = setting.metadata["flag"]
-        help = f"{setting.metadata['help']} [{as_text(setting.default) or 'empty'}]"
+        short, choices = setting.metadata["flag"], setting.metadata["choices"] or ()
+        few = len(choices) <= FEW
+        names = "" if few else f": {', '.join(choices)}"
+        help = f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}]"
         options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
         groups[section].add_argument(
             *([f"--{short}"] if short and short != key else []),
@@ -46,7 +49,7 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
             dest=key,
             action=Chosen,
             default=argparse.SUPPRESS,
-            metavar="|".join(setting.metadata["choices"] or (KINDS[setting.base],)),
+            metavar="|".join(choices or (KINDS[setting.base],)) if few else "NAME",
             help=help.replace("%", "%%"),
             **options,
         )

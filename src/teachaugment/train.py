@@ -24,6 +24,7 @@ from teachaugment import distributed, logs, pictures
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config import Config, to_dict
+from teachaugment.consistency import Consistency
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
@@ -31,7 +32,8 @@ from teachaugment.evaluate import evaluate, scalars, total
 from teachaugment.optim import default_milestones, learning_rate
 from teachaugment.precision import Precision
 from teachaugment.seeds import mix
-from teachaugment.tasks import Augment, Meter, Task
+from teachaugment.tasks import Augment, Meter, Scheduled, Task
+from teachaugment.teachers import Teacher
 
 READ_EVERY = 0.5  # seconds between two looks at numbers on the device
 SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
@@ -50,6 +52,7 @@ class Trainer:
     teach: TeachAugment | None  # where the strategy is TeachAugment
     device: torch.device
     precision: Precision
+    consistency: Consistency | None = None  # where the strategy is consistency regularisation
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
@@ -88,26 +91,33 @@ class Trainer:
         """One update of the target, and with it what TeachAugment does after each of them."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        # 1. the target
+        # 1. the target, on one or more augmented copies of the batch
         self.optimizer.zero_grad()
-        parts = batch.split(self.config.train.batch_size)
-        for k, raw in enumerate(parts):
-            self._reseed(raw.part)
-            parts[k] = part = self.task.before(raw, self.generator)
-            with self._gradients_meet(last=k + 1 == len(parts)):
-                loss, output, seen = self.task.forward(self.network, part, self.augment, self.generator)
-                self.precision.backward(loss * (len(part) / len(batch)))
+        raws, copies = batch.split(self.config.train.batch_size), self.config.augment.copies
+        parts: list[Batch] = []
+        for k, raw in enumerate(raws * copies):
+            self._reseed(raw.part, copy=k // len(raws))
+            parts.append(self.task.before(raw, self.generator))
+            with self._gradients_meet(last=k + 1 == copies * len(raws)):
+                loss, output, seen = self.task.forward(self.network, parts[-1], self.augment, self.generator)
+                if self.consistency is not None:
+                    loss = loss + self.consistency.loss(output, seen.image)
+                self.precision.backward(loss * (len(raw) / len(batch) / copies))
             meter.update(output, seen, loss)
         self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
         distributed.average_buffers(self.target)
         self.step += 1
         # 2. the teacher, and every n_inner steps the augmenter
-        return self.teach.step(batch.join(parts)) if self.teach is not None else None
+        if self.consistency is not None:
+            self.consistency.step()
+        return self.teach.step(batch.join(parts[: len(raws)])) if self.teach is not None else None
 
-    def _reseed(self, part: int) -> None:
+    def _reseed(self, part: int, copy: int) -> None:
         """What is random about a part of a step's images, in whichever process: fixed augmentation, then dropout."""
-        self.generator.manual_seed(mix(self.config.seed, part, "fixed", self.step))
-        torch.manual_seed(mix(self.config.seed, part, "model", self.step))  # dropout and its like inside the model
+        self.generator.manual_seed(mix(self.config.seed, part, "fixed", self.step, copy))
+        torch.manual_seed(
+            mix(self.config.seed, part, "model", self.step, copy)
+        )  # dropout and its like inside the model
 
     def _gradients_meet(self, last: bool) -> AbstractContextManager[Any]:
         """The processes average their gradients once in a step, with the last part."""
@@ -129,6 +139,8 @@ class Trainer:
     def train_epoch(self, display: logs.Display) -> dict[str, Any]:
         """One pass over the training split; nothing waits for the device more often than ``READ_EVERY``."""
         self.target.train()
+        if isinstance(self.augment, Scheduled):
+            self.augment.at(self.epoch / self.config.train.epochs)
         meter = self.task.meter(self.device)
         sums: dict[str, Tensor] = {}
         updates, images, waited, began = 0, 0, 0.0, time.monotonic()
@@ -192,11 +204,16 @@ class Trainer:
         )
 
     def evaluate(self, *splits: str) -> dict[str, dict[str, Any]]:
-        """Metrics of the target and, with TeachAugment, of the teacher, on these splits together."""
+        """Metrics of the target and, where there is one, of the teacher, on these splits together."""
         models = {"target": self.precision.wrap(self.target)}
-        if self.teach is not None:
-            models["teacher"] = self.teach.teacher.model
+        if self.teacher is not None:
+            models["teacher"] = self.teacher.model
         return evaluate(models, self.task, chain.from_iterable(map(self.batches, splits)), self.device)
+
+    @property
+    def teacher(self) -> Teacher | None:
+        owner = self.teach or self.consistency
+        return owner.teacher if owner is not None else None
 
     def probabilities(self) -> dict[str, float]:
         """How often each part of the augmentation acts: p_color and p_geometric are averages over the classes."""
@@ -216,6 +233,7 @@ class Trainer:
         firsts = sorted(range(len(batch)), key=lambda i: (labels[:i].count(labels[i]), labels[i]))
         batch = batch[torch.tensor(firsts[:count], device=self.device)]
         generator = torch.Generator(device=self.device).manual_seed(mix(seed, "picture"))
+        torch.manual_seed(mix(seed, "picture"))  # from which torchvision's strategies draw
         made = []
         for _ in range(versions):
             if self.teach is not None:
@@ -244,6 +262,7 @@ class Trainer:
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "teach": self.teach.state_dict() if self.teach is not None else None,
+            "consistency": self.consistency.state_dict() if self.consistency is not None else None,
             "precision": self.precision.state_dict(),
         }
 
@@ -253,6 +272,8 @@ class Trainer:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.teach is not None:
                 self.teach.load_state_dict(state["teach"])
+            if self.consistency is not None:
+                self.consistency.load_state_dict(state["consistency"])
             self.precision.load_state_dict(state.get("precision", {}))
             self.epoch, self.step, self.best = state["epoch"], state["step"], state["best"]
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,6 +11,15 @@ from torch import Tensor
 from teachaugment.batch import Batch
 
 Augment = Callable[[Batch], Batch]  # the strategy: images in [0, 1] to images in [0, 1]
+
+
+@runtime_checkable
+class Scheduled(Protocol):
+    """A strategy that changes in the course of a training."""
+
+    def at(self, progress: float) -> None:
+        """The share of the training that is done, told at the beginning of each epoch."""
+        ...
 
 
 class Meter(Protocol):

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from teachaugment.augment import fixed
+from teachaugment.augment.mix import mix
 from teachaugment.batch import Batch
 from teachaugment.tasks import Augment
 
@@ -17,7 +18,7 @@ BINS = 15  # of confidence, for the calibration error
 
 
 class Classification:
-    """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout.
+    """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout, then Mixup or CutMix.
 
     The crop comes after the strategy, so that its black padding never passes through the colour augmentation and
     needs no guess about which black pixels are padding.
@@ -36,12 +37,15 @@ class Classification:
         cutout: int = 0,
         jitter: float = 0.0,
         lighting: float = 0.0,
+        mix: str = "none",
+        mix_alpha: float = 1.0,
     ):
         self.classes = list(classes)
         self.mean = torch.tensor(list(mean)).view(-1, 1, 1)
         self.std = torch.tensor(list(std)).view(-1, 1, 1)
         self.flip, self.crop, self.cutout = flip, crop, cutout
         self.jitter, self.lighting = jitter, lighting
+        self.mix, self.mix_alpha = mix, mix_alpha
 
     def normalize(self, image: Tensor) -> Tensor:
         if self.mean.device != image.device:
@@ -70,6 +74,8 @@ class Classification:
         self, model: Callable[[Tensor], Any], batch: Batch, augment: Augment, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Batch]:
         seen = self.after(augment(batch), generator)
+        if self.mix != "none":
+            seen = mix(self.mix, seen, len(self.classes), self.mix_alpha, generator)
         output = model(seen.image)
         return self.loss(output, seen), output, seen
 
@@ -92,10 +98,12 @@ class ClassificationMeter:
         self.gap = torch.zeros(BINS, dtype=torch.float64 if device.type != "mps" else torch.float32, device=device)
 
     def update(self, output: Tensor, batch: Batch, loss: Tensor | None = None) -> None:
-        """``loss`` is the batch's mean loss, where it is known already."""
+        """``loss`` is the batch's mean loss, where it is known already. A mixed image counts as its larger part."""
         output, label = output.detach().float(), _labels(batch)
         if loss is None:
             loss = F.cross_entropy(output, label)
+        if label.is_floating_point():
+            label = label.argmax(1)
         best = output.topk(min(5, self.num_classes), dim=1).indices
         choice = output.argmax(1)
         cell = label * self.num_classes + choice
