@@ -40,7 +40,7 @@ class TeachAugment:
     target:       any module; it is read, never changed.
     num_classes:  labels become the augmenter's context; None: no context.
     channels:     of the images.
-    augmenter:    "neural", the paper's, or one it is compared with: "dda".
+    augmenter:    "neural", the paper's, or one it is compared with: "dda" or "online".
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
     loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.

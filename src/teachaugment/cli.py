@@ -239,7 +239,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         best = metrics["best"]
         right = 100 * best["test"]["target"]["accuracy"]
         lines.append(f"best     {right:5.1f} %, target of epoch {best['epoch']}, chosen on the validation split")
-    if "probabilities" in metrics:
+    if metrics.get("probabilities"):
         shares = ", ".join(f"{name} {value:.2f}" for name, value in metrics["probabilities"].items())
         lines += textwrap.wrap(shares, 110, initial_indent="learned   ", subsequent_indent=" " * 10)
     lines += ["", *listing.class_lines(metrics["classes"], metrics["test"]["target"]["class_accuracy"])]

@@ -118,8 +118,8 @@ class TeachConfig:
     )
     augmenter: str = setting(
         "neural",
-        "what learns to augment: the paper's networks, or their rival, Faster AutoAugment's operations (dda)",
-        choices=("neural", "dda"),
+        "what learns to augment: the paper's networks, or their rival of Faster AutoAugment (dda) or OnlineAugment",
+        choices=("neural", "dda", "online"),
     )
     n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)

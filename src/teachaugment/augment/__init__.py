@@ -8,8 +8,9 @@ from ..errors import UserError, nearest
 from .augmenter import Augmenter
 from .dda import DDAAugmenter
 from .neural import NeuralAugmenter
+from .online import OnlineAugmenter
 
-AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (NeuralAugmenter, DDAAugmenter)}
+AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (NeuralAugmenter, DDAAugmenter, OnlineAugmenter)}
 
 
 def create(name: str, **settings: Any) -> Augmenter:

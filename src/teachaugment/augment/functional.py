@@ -53,7 +53,11 @@ def affine_warp(image: Tensor, matrix: Tensor, mode: str = "bilinear", fill: flo
 
     ``image`` is [B, C, H, W], ``matrix`` [B, 2, 3]; positions outside the image read ``fill``.
     """
-    grid = F.affine_grid(matrix, list(image.shape), align_corners=False)
+    return sample_at(image, F.affine_grid(matrix, list(image.shape), align_corners=False), mode, fill)
+
+
+def sample_at(image: Tensor, grid: Tensor, mode: str = "bilinear", fill: float = 0.0) -> Tensor:
+    """The image at the positions of a grid [B, H, W, 2]; those outside read ``fill``."""
     if fill:
         return F.grid_sample(image - fill, grid, mode=mode, padding_mode="zeros", align_corners=False) + fill
     return F.grid_sample(image, grid, mode=mode, padding_mode="zeros", align_corners=False)
@@ -61,8 +65,12 @@ def affine_warp(image: Tensor, matrix: Tensor, mode: str = "bilinear", fill: flo
 
 def warp_mask(mask: Tensor, matrix: Tensor, fill: int) -> Tensor:
     """The same warp for a mask of class indices [B, H, W]: nearest neighbour, uncovered pixels become ``fill``."""
-    warped = affine_warp(mask[:, None].to(matrix.dtype), matrix, mode="nearest", fill=float(fill))
-    return warped[:, 0].round().to(mask.dtype)
+    return mask_at(mask, F.affine_grid(matrix, [len(mask), 1, *mask.shape[1:]], align_corners=False), fill)
+
+
+def mask_at(mask: Tensor, grid: Tensor, fill: int) -> Tensor:
+    """The mask at the positions of a grid."""
+    return sample_at(mask[:, None].to(grid.dtype), grid, "nearest", float(fill))[:, 0].round().to(mask.dtype)
 
 
 def lattice(channels: int, points: int, device: torch.device, dtype: torch.dtype) -> Tensor:
