@@ -196,7 +196,7 @@ def test_the_report_has_every_class(run, tmp_path, capsys):
     copy = tmp_path / "copy"
     assert cli.main(["train", "--resume", str(run), "--output", str(copy)]) == 0
     out = capsys.readouterr().out
-    assert "classes (target):" in out and "calibration error" in out and "top-5" in out
+    assert "accuracy of each class (target):" in out and "calibration error" in out and "top-5" in out
     assert all(name in out for name in json.loads((copy / logs.METRICS).read_text())["classes"])
 
 

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import gradcheck
 
-from teachaugment.losses import color_distance, log_one_minus_softmax, non_saturating, smooth
+from teachaugment.batch import IGNORE
+from teachaugment.losses import color_distance, cross_entropy, log_one_minus_softmax, main_head, non_saturating, smooth
 
 
 def test_log_one_minus_softmax_equals_its_definition():
@@ -45,6 +46,48 @@ def test_non_saturating_keeps_its_gradient_where_cross_entropy_loses_it():
     (kept,) = torch.autograd.grad(non_saturating(logits, label), logits)
     assert saturated.abs().max() < 1e-9
     assert kept.abs().max() > 0.9
+
+
+def test_non_saturating_of_indices_and_of_weights_agree():
+    logits, label = torch.randn(6, 5, dtype=torch.float64), torch.tensor([0, 1, 2, 4, 4, 3])
+    weights = F.one_hot(label, 5).double()
+    assert torch.allclose(non_saturating(logits, label, 0.3), non_saturating(logits, weights, 0.3))
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, non_saturating])
+def test_of_a_mask_only_known_pixels_count(loss):
+    logits, mask = torch.randn(2, 5, 4, 3, dtype=torch.float64), torch.randint(5, (2, 4, 3))
+    mask[0, 1:] = IGNORE
+    known = mask != IGNORE
+    pixels, labels = logits.permute(0, 2, 3, 1)[known], mask[known]
+    assert torch.allclose(loss(logits, mask, 0.2), loss(pixels, labels, 0.2))
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, non_saturating])
+def test_without_any_known_pixel_loss_and_gradient_are_zero(loss):
+    logits = torch.randn(2, 5, 4, 3, requires_grad=True)
+    value = loss(logits, torch.full((2, 4, 3), IGNORE), 0.1)
+    value.backward()
+    assert value == 0 and logits.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, non_saturating])
+def test_class_255_of_many_is_a_class_like_any_other(loss):
+    logits = torch.randn(4, 300)
+    assert loss(logits, torch.full((4,), IGNORE)).abs() > 0
+
+
+def test_gradcheck_non_saturating_per_pixel():
+    logits = torch.randn(2, 4, 3, 2, dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[[0, 1], [2, 3], [IGNORE, 1]], [[IGNORE, IGNORE], [0, 0], [3, 2]]])
+    assert gradcheck(lambda z: non_saturating(z, mask, 0.1), logits)
+
+
+@pytest.mark.parametrize("wrap", [lambda z: z, lambda z: (z, z + 1), lambda z: {"out": z, "aux": z + 1}])
+def test_of_several_heads_the_main_one_counts(wrap):
+    logits, label = torch.randn(3, 4), torch.tensor([0, 1, 3])
+    assert main_head(wrap(logits)) is logits
+    assert torch.equal(cross_entropy(wrap(logits), label), F.cross_entropy(logits, label))
 
 
 def test_color_distance_is_zero_for_equal_and_for_permuted_batches():

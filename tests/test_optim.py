@@ -37,6 +37,12 @@ def test_the_step_schedule_divides_by_ten_at_each_milestone():
     assert default_milestones(270) == [90, 180, 240]
 
 
+def test_the_poly_schedule_is_that_of_the_appendix():
+    rates = [learning_rate(s, 100, peak=5e-3, schedule="poly") for s in range(100)]
+    assert rates == pytest.approx([5e-3 * (1 - s / 100) ** 0.9 for s in range(100)])
+    assert learning_rate(4, 100, peak=1.0, warmup=4, schedule="poly") == 1
+
+
 def test_weight_decay_spares_biases_and_normalisation_layers():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2))
     model[3].weight.requires_grad_(False)

@@ -79,6 +79,15 @@ def test_half_precision_trains_both_networks_almost_alike(full, amp, close, alik
     assert result.keys() == {"target", "teacher"}
 
 
+def test_every_head_of_a_network_leaves_half_precision():
+    class Heads(nn.Module):
+        def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return image @ image, image @ image
+
+    outputs = LowPrecision(Heads(), torch.float16)(torch.rand(2, 3, 4, 4))
+    assert [output.dtype for output in outputs] == [torch.float32] * 2
+
+
 def test_the_scale_of_fp16_is_resumed():
     trainer, _ = epoch(tiny(train__amp="fp16"))
     trainer.precision.scaler.update(512.0)
@@ -127,7 +136,7 @@ def test_channels_last_changes_the_layout_only(full):
 def test_accumulated_gradients_are_those_of_one_large_batch(monkeypatch, strategy):
     from teachaugment import models
 
-    monkeypatch.setattr(models, "create", lambda name, classes, channels, size: WithoutNorm(classes, channels))
+    monkeypatch.setattr(models, "create", lambda name, classes, channels, *_: WithoutNorm(classes, channels))
     still = {
         "augment__flip": False, "augment__crop": 0, "augment__strategy": strategy, "teach__n_inner": 1000,
         "optim__clip": 0.5,

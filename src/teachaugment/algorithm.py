@@ -26,7 +26,7 @@ from torch.func import functional_call
 from . import distributed
 from .augment import create
 from .batch import Batch, check
-from .losses import color_distance, non_saturating
+from .losses import color_distance, cross_entropy, non_saturating
 from .objectives import Loss, Objective, teach_augment
 from .policy import Policy
 from .replay import Replay
@@ -42,7 +42,8 @@ class TeachAugment:
     channels:     of the images.
     augmenter:    "neural", the paper's, or one it is compared with: "dda" or "online".
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
-    loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term.
+    loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term. For a
+                  batch with masks the label is the warped mask, and its IGNORE pixels do not count.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
     objective:    Eq. 1 unless given; see objectives.py.
     teacher:      None for the EMA teacher, or a pretrained module.
@@ -67,7 +68,7 @@ class TeachAugment:
         channels: int = 3,
         augmenter: str = "neural",
         normalize: Callable[[Tensor], Tensor] | None = None,
-        loss: Loss = F.cross_entropy,
+        loss: Loss = cross_entropy,
         target_loss: Loss | None = None,
         objective: Objective = teach_augment,
         teacher: nn.Module | None = None,
@@ -207,11 +208,9 @@ class TeachAugment:
 
 def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
     """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
-    if loss is not F.cross_entropy:
+    if loss not in (cross_entropy, F.cross_entropy):
         return loss
-    if use_non_saturating:
-        return partial(non_saturating, smoothing=smoothing)
-    return partial(F.cross_entropy, label_smoothing=smoothing)
+    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
 def frozen(model: nn.Module, image: Tensor) -> Any:

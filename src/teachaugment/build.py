@@ -25,6 +25,7 @@ from teachaugment.seeds import mix
 from teachaugment.strategies import PLAIN, STRATEGIES, fixed_augmentation
 from teachaugment.tasks import Task
 from teachaugment.tasks.classification import Classification
+from teachaugment.tasks.segmentation import Segmentation
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.train import Trainer
 
@@ -47,6 +48,16 @@ def classification(config: Config, dataset: DataSet) -> Task:
     )
 
 
+def segmentation(config: Config, dataset: DataSet) -> Task:
+    a = config.augment
+    for name in ("cutout", "jitter", "lighting"):
+        if getattr(a, name):
+            raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
+    return Segmentation(
+        dataset.classes, dataset.mean, dataset.std, flip=a.flip, crop=a.crop, window=config.train.window
+    )
+
+
 def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
     t = config.teach
     device = next(target.parameters()).device
@@ -54,7 +65,7 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
     return TeachAugment(
         target,
         teacher=precision.wrap(teacher.to(device)) if teacher is not None else None,
-        num_classes=len(dataset.classes),
+        num_classes=task.contexts,
         channels=dataset.channels,
         augmenter=t.augmenter,
         normalize=task.normalize,
@@ -89,7 +100,10 @@ OBJECTIVES: dict[str, Objective] = {
     "adversarial": adversarial,
     "pointaugment": point_augment,
 }
-TASKS: dict[str, Callable[[Config, DataSet], Task]] = {"classification": classification}
+TASKS: dict[str, Callable[[Config, DataSet], Task]] = {
+    "classification": classification,
+    "segmentation": segmentation,
+}
 
 
 def device(name: str) -> torch.device:
@@ -113,23 +127,25 @@ def device(name: str) -> torch.device:
 
 def load_data(config: Config) -> DataSet:
     d = config.data
-    return data.load(
-        d.path,
-        root=d.root,
-        size=d.size,
-        seed=config.seed,
-        per_class=d.per_class,
-        val_fraction=d.val_fraction,
-        in_memory=d.in_memory,
-        bad_images=d.bad_images,
-    )
+    options: dict[str, Any] = {
+        "root": d.root,
+        "size": d.size,
+        "seed": config.seed,
+        "per_class": d.per_class,
+        "val_fraction": d.val_fraction,
+        "in_memory": d.in_memory,
+        "bad_images": d.bad_images,
+    }
+    if config.task == "segmentation":
+        return data.load_masks(d.path, crop=d.crop, scale=d.scale, ignore=d.ignore, **options)
+    return data.load(d.path, **options)
 
 
-def build(config: Config, dataset: DataSet | None = None) -> Trainer:
-    """Everything that a run needs, at its first step."""
+def build(config: Config, dataset: DataSet | None = None, restored: bool = False) -> Trainer:
+    """Everything that a run needs, at its first step, or ``restored``: its weights will come from a checkpoint."""
     place = device(config.device)
     distributed.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
-    models.check(config.model.name)  # complains before the data are read
+    models.check(config.model.name, config.task)  # complains before the data are read
     precision = Precision(config.train.amp, place)
     dataset = dataset or distributed.in_turn(lambda: load_data(config))
     distributed.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
@@ -138,7 +154,8 @@ def build(config: Config, dataset: DataSet | None = None) -> Trainer:
     settings, dataset = fixed_augmentation(config.augment, dataset)
     task = TASKS[config.task](replace(config, augment=settings), dataset)
     torch.manual_seed(mix(config.seed, "init"))
-    target = models.create(config.model.name, len(dataset.classes), dataset.channels, dataset.size).to(place)
+    name, pretrained = config.model.name, config.model.pretrained and not restored
+    target = models.create(name, len(dataset.classes), dataset.channels, dataset.size, pretrained).to(place)
     if config.train.sync_bn and distributed.world() > 1:
         if place.type == "cpu":
             raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
@@ -174,7 +191,7 @@ def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Traine
     where = path if into is None or into.resolve() == path.resolve() else into
     if where != path:
         distributed.share(lambda: logs.check_output(config))
-    trainer = build(config)
+    trainer = build(config, restored=state is not None)
     if state is not None:
         _same_data(state["data"], trainer.data, path)
         trainer.load_state_dict(state, path / checkpoint.LAST)
@@ -223,22 +240,21 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
         height, width = saved["size"]
         size = height if height == width else None
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
-        if Path(other).is_dir() and not (Path(other) / "train").is_dir():
-            splits = ["train", "test"]  # class folders without splits: all the images
+        if Path(other).is_dir() and not any((Path(other) / part / "train").is_dir() for part in ("", "images")):
+            splits = ["train", "test"]  # a folder without splits: all the images
     dataset = distributed.in_turn(lambda: load_data(config))
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
-        ("size", _by(dataset.size), _by(saved["size"])),
+        *([("size", _by(dataset.size), _by(saved["size"]))] if config.task == "classification" else []),
         ("number of channels", dataset.channels, saved["channels"]),
     ):
         if mine != theirs:
             raise UserError(f"the {what} of {config.data.path} must be that of {path}, {theirs}, not {mine}")
-    train = replace(dataset.train, crop=False) if isinstance(dataset.train, data.FolderSplit) else dataset.train
-    dataset = replace(dataset, train=train, mean=tuple(saved["mean"]), std=tuple(saved["std"]))
-    trainer = build(config, dataset)
+    dataset = replace(dataset, train=dataset.train.whole(), mean=tuple(saved["mean"]), std=tuple(saved["std"]))
+    trainer = build(config, dataset, restored=True)
     trainer.load_state_dict(state, path / name)
     about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch, "data": config.data.path}
-    return {**about, "classes": dataset.classes, "test": trainer.evaluate(*splits)}
+    return {**about, "metric": trainer.task.metric, "classes": dataset.classes, "test": trainer.evaluate(*splits)}
 
 
 def _few(names: list[str]) -> str:

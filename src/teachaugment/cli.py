@@ -39,6 +39,7 @@ examples:
   teachaugment train --data photos --model wrn-16-2 --lr 0.1 --epochs 200 --seed 1
   teachaugment train cifar10-small --seed 1         a preset, with one setting changed
   teachaugment train --strategy none                the same training without TeachAugment
+  teachaugment train --task segmentation            a class for every pixel, on generated images and masks
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
 
@@ -203,13 +204,15 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
 
 def show_evaluation(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
+    from teachaugment import listing
+
     text = json.dumps(metrics, indent=2)
     if output:
         try:
             Path(output).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write --output {output}: {error.strerror}") from None
-    print(text if as_json else "\n".join(accuracy_lines(metrics["test"])))
+    print(text if as_json else "\n".join(listing.result_lines(metrics["test"])))
 
 
 def existing_run(name: str) -> Path:
@@ -222,27 +225,19 @@ def existing_run(name: str) -> Path:
     return path
 
 
-def accuracy_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
-    return [
-        f"{name:<8} {100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}, "
-        f"top-5 {100 * result['top5']:.1f} %, calibration error {100 * result['calibration_error']:.1f} %"
-        for name, result in metrics.items()
-    ]
-
-
 def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended."""
     from teachaugment import checkpoint, listing, logs
 
-    lines = ["", *accuracy_lines(metrics["test"])]
+    lines = ["", *listing.result_lines(metrics["test"])]
     if "best" in metrics:
         best = metrics["best"]
-        right = 100 * best["test"]["target"]["accuracy"]
+        right = 100 * best["test"]["target"][metrics["metric"]]
         lines.append(f"best     {right:5.1f} %, target of epoch {best['epoch']}, chosen on the validation split")
     if metrics.get("probabilities"):
         shares = ", ".join(f"{name} {value:.2f}" for name, value in metrics["probabilities"].items())
-        lines += textwrap.wrap(shares, 110, initial_indent="learned   ", subsequent_indent=" " * 10)
-    lines += ["", *listing.class_lines(metrics["classes"], metrics["test"]["target"]["class_accuracy"])]
+        lines += textwrap.wrap(shares, 110, initial_indent="learned  ", subsequent_indent=" " * 9)
+    lines += ["", *listing.class_lines(metrics["classes"], metrics["test"]["target"])]
     lines += ["", f"{path}/"]
     files = {
         logs.CONFIG: "every setting of this run",
@@ -252,6 +247,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         checkpoint.BEST: "the best epoch on the validation split",
         logs.POLICY: "the learned augmentation",
         logs.PICTURE: "originals beside augmented images",
+        logs.PREDICTIONS: "test images, their masks and what the target makes of them",
         "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
     }
     lines += [f"  {name:<19} {what}" for name, what in files.items() if (path / name).exists()]

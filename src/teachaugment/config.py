@@ -1,5 +1,7 @@
 """Every setting of a run in typed sections: defaults < preset < YAML file < flags, and nothing unknown gets through.
 
+Some defaults are other ones for another task than classification (``TASK_DEFAULTS``).
+
 Nothing here imports torch: a mistake in a setting is reported before anything slow starts.
 """
 
@@ -9,6 +11,7 @@ import dataclasses
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,11 @@ from teachaugment.settings import Setting, setting
 class DataConfig:
     path: str = setting(
         "shapes",
-        "shapes, cifar10, cifar100, imagenet, hf:NAME, wds:SHARDS, a folder of images or an .npz file",
+        "shapes, cifar10, cifar100, imagenet, cityscapes, hf:NAME, wds:SHARDS, a folder of images or an .npz file",
         flag="data",
     )
     root: str | None = setting(
-        None, "where cifar10, cifar100, imagenet and hf: data are kept; none: ~/.cache/teachaugment"
+        None, "where cifar10, cifar100, imagenet, cityscapes and hf: data are kept; none: ~/.cache/teachaugment"
     )
     size: int | None = setting(None, "side of the square images; none: the data's own", low=8)
     per_class: int | None = setting(None, "use only the first N training images of each class", low=1)
@@ -41,11 +44,23 @@ class DataConfig:
     in_memory: str = setting(
         "auto", "hold the decoded images in memory; auto: when they are small", choices=("auto", "always", "never")
     )
+    crop: int | None = setting(
+        None, "segmentation: side of random crops of the training images; none: whole images", low=8
+    )
+    scale: float = setting(
+        1.0, "segmentation: magnify training images at random between 1/this and this; 1: off", low=1, high=10
+    )
+    ignore: int | None = setting(
+        None, "segmentation: a value of masks that counts for nothing, as 255 does", low=0, high=255
+    )
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
+    pretrained: bool = setting(
+        False, "segmentation: start the backbone with ImageNet weights, which are downloaded", flag="pretrained"
+    )
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ class OptimConfig:
     momentum: float = setting(0.9, "momentum of SGD", low=0, below=1)
     nesterov: bool = setting(True, "Nesterov's momentum")
     weight_decay: float = setting(5e-4, "weight decay; never on biases and normalisation layers", low=0)
-    schedule: str = setting("cosine", "learning rate over the steps", choices=("cosine", "step", "constant"))
+    schedule: str = setting("cosine", "learning rate over the steps", choices=("cosine", "step", "poly", "constant"))
     milestones: tuple[int, ...] = setting(
         (), "epochs after which schedule 'step' divides by ten; empty: 1/3, 2/3 and 8/9 of the training", low=1
     )
@@ -76,6 +91,9 @@ class TrainConfig:
     channels_last: bool = setting(False, "keep the target's weights in channels-last order", flag="channels-last")
     compile: bool = setting(False, "compile the target's update with torch.compile", flag="compile")
     eval_every: int = setting(5, "epochs between two evaluations", flag="eval-every", low=1)
+    window: int | None = setting(
+        None, "segmentation: side of the sliding window in evaluations; none: whole images", low=8
+    )
     save_every: int = setting(1, "epochs between two checkpoints", low=1)
     tensorboard: bool = setting(True, "write TensorBoard scalars and image grids")
 
@@ -140,7 +158,7 @@ class TeachConfig:
 
 @dataclass(frozen=True)
 class Config:
-    task: str = setting("classification", "what is learned", flag="task", choices=("classification",))
+    task: str = setting("classification", "what is learned", flag="task", choices=("classification", "segmentation"))
     seed: int = setting(0, "all randomness follows from this number", flag="seed", low=0)
     output: str | None = setting(None, "the run directory, new or empty; none: a fresh one under runs/", flag="output")
     device: str = setting("auto", "cpu, cuda, cuda:1, mps, …; auto: the accelerator if there is one", flag="device")
@@ -152,6 +170,11 @@ class Config:
     teach: TeachConfig = field(default_factory=TeachConfig)
 
 
+# What a task changes among the defaults.
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {
+    "segmentation": {"model.name": "unet-16", "augment.crop": 0, "augment.num_ops": 1, "augment.magnitude": 5},
+}
+SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
 MAY_CHANGE = ("train.epochs", "output", "data.workers", "device", "train.accumulate")
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
@@ -169,6 +192,11 @@ def settings(section: type = Config, prefix: str = "") -> Iterator[Setting]:
 
 SETTINGS: dict[str, Setting] = {s.key: s for s in settings()}
 SECTIONS = tuple(f.name for f in fields(Config) if f.default is dataclasses.MISSING)
+
+
+def default(key: str, task: str = "classification") -> Any:
+    """What a setting is when nobody says anything about it."""
+    return TASK_DEFAULTS.get(task, {}).get(key, SETTINGS[key].default)
 
 
 @dataclass(frozen=True)
@@ -196,13 +224,16 @@ def resolve(*layers: Layer) -> Config:
                 close = nearest(str(raw), choices) if choices else ""
                 raise UserError(wrong + (close if "did you mean" in close else "")) from None
             names[key] = where
-    config = unflatten(chosen)
+    config = unflatten({**TASK_DEFAULTS.get(chosen.get("task", ""), {}), **chosen})
     _check_together(config, names)
     return config
 
 
 def _check_together(config: Config, names: Mapping[str, str]) -> None:
     """What no single setting can tell."""
+    for key, where in names.items():
+        if key in SEGMENTATION_ONLY and config.task != "segmentation" and attrgetter(key)(config) != default(key):
+            raise UserError(f"{where} is for segmentation; leave it out, or add --task segmentation")
     steps = config.optim.milestones
     where = names.get("optim.milestones", "optim.milestones")
     if list(steps) != sorted(set(steps)):

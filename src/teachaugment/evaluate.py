@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,18 +20,11 @@ def evaluate(
 ) -> dict[str, dict[str, Any]]:
     """The task's metrics for every model, each in eval mode and put back into the mode it was in."""
     meters = {name: task.meter(device) for name in models}
-    modes = {name: [(module, module.training) for module in model.modules()] for name, model in models.items()}
-    for model in models.values():
-        model.eval()
-    try:
+    with evaluating(*models.values()):
         for batch in batches:
             image = task.normalize(batch.image)
             for name, model in models.items():
-                meters[name].update(model(image), batch)
-    finally:
-        for saved in modes.values():
-            for module, training in saved:
-                module.training = training
+                meters[name].update(task.predict(model, image), batch)
     return {name: total(meter) for name, meter in meters.items()}
 
 
@@ -38,6 +32,19 @@ def total(meter: Meter) -> dict[str, Any]:
     """The metrics of what all processes have seen. A meter is not to be used after it."""
     distributed.sum_(value for value in vars(meter).values() if isinstance(value, torch.Tensor))
     return meter.compute()
+
+
+@contextmanager
+def evaluating(*models: nn.Module) -> Iterator[None]:
+    """The models in eval mode, and afterwards each of their modules in the mode it was in."""
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from teachaugment import presets
-from teachaugment.config import SETTINGS, Layer, read_yaml
+from teachaugment.config import SETTINGS, TASK_DEFAULTS, Layer, read_yaml
 from teachaugment.errors import UserError
 from teachaugment.settings import as_text
 
@@ -41,7 +41,10 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
         short, choices = setting.metadata["flag"], setting.metadata["choices"] or ()
         few = len(choices) <= FEW
         names = "" if few else f": {', '.join(choices)}"
-        help = f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}]"
+        shown = as_text(setting.default) or "empty"
+        for task, values in TASK_DEFAULTS.items():
+            shown += f"; {task}: {as_text(values[key])}" if key in values else ""
+        help = f"{setting.metadata['help']}{names} [{shown}]"
         options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
         groups[section].add_argument(
             *([f"--{short}"] if short and short != key else []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teachaugment.models import MODELS, create
@@ -20,19 +20,22 @@ def models() -> list[dict[str, Any]]:
     for name, model in MODELS.items():
         with torch.device("meta"):
             network = create(name, model.classes)
-        about = {"input_size": model.size, "classes": model.classes, "source": model.source}
+        about = {"task": model.task, "input_size": model.size, "classes": model.classes, "source": model.source}
         found.append({"name": name, "parameters": sum(p.numel() for p in network.parameters()), **about})
     return found
 
 
 def models_text(found: Sequence[dict[str, Any]]) -> str:
-    lines = [f"{'name':<20} {'parameters':>11} {'images':>8} {'classes':>8}  source"]
+    lines = [f"{'name':<24} {'task':<14} {'parameters':>11} {'images':>9} {'classes':>7}  source"]
     for m in found:
         size = f"{m['input_size']}×{m['input_size']}"
-        lines.append(f"{m['name']:<20} {m['parameters']:>11,} {size:>8} {m['classes']:>8,}  {m['source']}")
-    return "\n".join(
-        [*lines, "", "torchvision/NAME, timm/NAME: every classification network of those packages (timm is an extra)"]
+        about = f"{m['task']:<14} {m['parameters']:>11,} {size:>9} {m['classes']:>7,}  {m['source']}"
+        lines.append(f"{m['name']:<24} {about}")
+    others = (
+        "torchvision/NAME, timm/NAME: every classification network of those packages (timm is an extra)",
+        "smp/NAME-ENCODER: every network of segmentation-models-pytorch, such as smp/unet-resnet18 (an extra)",
     )
+    return "\n".join([*lines, "", *others])
 
 
 def presets() -> list[dict[str, Any]]:
@@ -58,11 +61,31 @@ def presets_text() -> str:
     return "\n".join(parts)
 
 
-def class_lines(classes: Sequence[str], accuracy: Sequence[float | None]) -> list[str]:
-    """Accuracy of each class, or of the worst ones where there are many."""
-    known = [(share, name) for share, name in zip(accuracy, classes, strict=True) if share is not None]
+def result_lines(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Metrics of each model on the test split, one line each."""
+    return [f"{name:<8} {_segmented(r) if 'miou' in r else _classified(r)}" for name, r in results.items()]
+
+
+def _classified(result: Mapping[str, Any]) -> str:
+    return (
+        f"{100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}, "
+        f"top-5 {100 * result['top5']:.1f} %, calibration error {100 * result['calibration_error']:.1f} %"
+    )
+
+
+def _segmented(result: Mapping[str, Any]) -> str:
+    return (
+        f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} test images, loss {result['loss']:.3f}, "
+        f"pixel accuracy {100 * result['pixel_accuracy']:.1f} %"
+    )
+
+
+def class_lines(classes: Sequence[str], result: Mapping[str, Any]) -> list[str]:
+    """Accuracy or IoU of each class, or of the worst ones where there are many."""
+    what, key = ("IoU", "class_iou") if "class_iou" in result else ("accuracy", "class_accuracy")
+    known = [(share, name) for share, name in zip(result[key], classes, strict=True) if share is not None]
     few = len(known) <= SHOWN
     rows = known if few else sorted(known)[:5]
-    title = "classes" if few else f"the {len(rows)} of {len(known)} classes with the lowest accuracy"
+    title = f"{what} of each class" if few else f"the {len(rows)} of {len(known)} classes with the lowest {what}"
     width = max((len(name) for _, name in rows), default=0)
     return [f"{title} (target):", *(f"  {name:<{width}} {100 * share:5.1f} %" for share, name in rows)] if rows else []

@@ -17,12 +17,13 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, LOG, METRICS, POLICY, PICTURE = (
+CONFIG, LOG, METRICS, POLICY, PICTURE, PREDICTIONS = (
     "config.yaml",
     "log.jsonl",
     "metrics.json",
     "policy.safetensors",
     "augmented.png",
+    "predictions.png",
 )
 
 

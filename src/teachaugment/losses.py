@@ -1,10 +1,39 @@
-"""The augmenter's losses: non-saturating, label smoothing, sliced Wasserstein colour distance (Sec. 3.3)."""
+"""Cross-entropy, and the augmenter's losses: non-saturating, smoothed, sliced Wasserstein distance (Sec. 3.3).
+
+Both classification losses take class indices [B], weights [B, K] or masks [B, H, W]. The pixels of a mask that are
+IGNORE have no say; for class indices, 255 is a class like any other.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from .batch import IGNORE
+
+
+def main_head(output: Any) -> Tensor:
+    """The logits of a network's main head. In training, some networks for segmentation return an auxiliary one too."""
+    if isinstance(output, Mapping):  # torchvision's
+        return output["out"]
+    return output[0] if isinstance(output, tuple) else output
+
+
+def cross_entropy(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Mean over the batch, or over the known pixels of masks; zero where no pixel is known."""
+    logits = in_full_precision(main_head(output))
+    if label.ndim < 3:
+        return F.cross_entropy(logits, label, label_smoothing=smoothing)
+    total = F.cross_entropy(logits, label, label_smoothing=smoothing, ignore_index=IGNORE, reduction="sum")
+    return total / (label != IGNORE).sum().clamp_min(1)
+
+
+def in_full_precision(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def log_one_minus_softmax(logits: Tensor, dim: int = 1) -> Tensor:
@@ -27,14 +56,20 @@ def smooth(label: Tensor, classes: int, smoothing: float, dtype: torch.dtype) ->
     return label.to(dtype) * (1 - smoothing) + smoothing / classes
 
 
-def non_saturating(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Σ_k ŷ_k log(1 - f_k), averaged over the batch: what the augmenter maximises in place of the cross-entropy.
+def non_saturating(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Σ_k ŷ_k log(1 - f_k), averaged like the cross-entropy: what the augmenter maximises in its place.
 
-    Its gradient does not vanish when the target is confident. ``label`` is [B] indices or [B, K] weights.
+    Its gradient does not vanish when the target is confident.
     """
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    weights = smooth(label, logits.shape[1], smoothing, logits.dtype)
-    return (weights * log_one_minus_softmax(logits)).sum(1).mean()
+    logits = in_full_precision(main_head(output))
+    logs = log_one_minus_softmax(logits)
+    if label.is_floating_point():
+        return (smooth(label, logits.shape[1], smoothing, logits.dtype) * logs).sum(1).mean()
+    known = label != IGNORE if label.ndim == 3 else torch.ones_like(label, dtype=torch.bool)
+    # ŷ written out: one-hot vectors of all pixels would be the largest tensor of the whole step.
+    own = logs.gather(1, label.masked_fill(~known, 0)[:, None])[:, 0]
+    value = (1 - smoothing) * own + smoothing * logs.mean(1)
+    return torch.where(known, value, 0).sum() / known.sum().clamp_min(1)
 
 
 def color_distance(

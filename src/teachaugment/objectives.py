@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .batch import IGNORE
-from .losses import non_saturating
+from .losses import cross_entropy, main_head, non_saturating
 
 Loss = Callable[[Any, Any], Tensor]  # (output, label) -> scalar
 Plain = Callable[[], tuple[Any, Any]]  # f_θ(x) and y of the images as they were; computed when called
@@ -33,7 +33,7 @@ def teach_augment(
     teacher_output: Any,
     label: Any,
     target_loss: Loss = non_saturating,
-    loss: Loss = F.cross_entropy,
+    loss: Loss = cross_entropy,
     plain: Plain | None = None,
 ) -> Terms:
     """Eq. 1: L(f_θ(a(x))) - L(f_θ̂(a(x))). Hard for the target, still recognised by the teacher."""
@@ -46,7 +46,7 @@ def adversarial(
     teacher_output: Any,
     label: Any,
     target_loss: Loss = non_saturating,
-    loss: Loss = F.cross_entropy,
+    loss: Loss = cross_entropy,
     plain: Plain | None = None,
 ) -> Terms:
     """Adversarial AutoAugment: L(f_θ(a(x))) alone. The teacher's loss is measured and has no say."""
@@ -58,11 +58,11 @@ EXPONENT = 30.0  # the largest in PointAugment: above it the first term alone pu
 
 
 def point_augment(
-    target_output: Tensor,
+    target_output: Any,
     teacher_output: Any,
     label: Tensor,
     target_loss: Loss = non_saturating,
-    loss: Loss = F.cross_entropy,
+    loss: Loss = cross_entropy,
     plain: Plain | None = None,
 ) -> Terms:
     """PointAugment, as the appendix has it: minimise L(f_θ(a(x))) + |1 - exp(L(f_θ(a(x))) - ρ L(f_θ(x)))|.
@@ -72,8 +72,9 @@ def point_augment(
     """
     if plain is None:
         raise ValueError("PointAugment compares with the images as they were: pass plain")
-    before, _ = each_image(*plain())
-    after, right = each_image(target_output, label)
+    output, unchanged = plain()
+    before, _ = each_image(main_head(output), unchanged)
+    after, right = each_image(main_head(target_output), label)
     rho = right.detach().exp()
     exponent = (after - rho * before.detach()).clamp_max(EXPONENT)
     bound = (1 - exponent.exp()).abs()

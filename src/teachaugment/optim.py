@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from torch import nn
 from torch.optim import SGD
 
+POWER = 0.9  # of the schedule ``poly``
+
 
 def sgd(model: nn.Module, lr: float, momentum: float, nesterov: bool, weight_decay: float) -> SGD:
     """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) do not decay."""
@@ -32,7 +34,8 @@ def learning_rate(
     """The learning rate of step ``step`` of ``total`` (counted from 0); warm-up and milestones are in steps.
 
     The warm-up rises linearly and takes at most half of the training, so that a short training still has a descent.
-    The cosine is exactly zero in the last step, however many there are (unless there is only one).
+    The cosine is exactly zero in the last step, however many there are (unless there is only one); ``poly`` is
+    (1 - step/total)^0.9 as in the paper's appendix, and not quite zero.
     """
     warmup = min(warmup, total // 2)
     if step < warmup:
@@ -41,6 +44,8 @@ def learning_rate(
         return peak
     if schedule == "step":
         return peak * 0.1 ** sum(step >= milestone for milestone in milestones)
+    if schedule == "poly":
+        return peak * (1 - (step - warmup) / (total - warmup)) ** POWER
     return peak * 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (total - warmup)))
 
 

@@ -14,7 +14,12 @@ INK, PAPER = (30, 30, 30), (255, 255, 255)
 
 
 def comparison(
-    originals: Tensor, augmented: Sequence[Tensor], names: Sequence[str], columns: int = 2, cell: int = 96
+    originals: Tensor,
+    augmented: Sequence[Tensor],
+    names: Sequence[str],
+    columns: int = 2,
+    cell: int = 96,
+    headings: tuple[str, str] = ("original", "augmented"),
 ) -> Picture:
     """Each original, its class name below it, followed by one image from each batch of ``augmented``.
 
@@ -42,8 +47,8 @@ def comparison(
         left = MARGIN + column * (block + 3 * MARGIN)
         top = MARGIN + LINE + row * (high + LINE + GAP)
         if row == 0:
-            draw.text((left, MARGIN - 4), "original", INK, font)
-            draw.text((left + wide + 3 * GAP, MARGIN - 4), "augmented", INK, font)
+            draw.text((left, MARGIN - 4), headings[0], INK, font)
+            draw.text((left + wide + 3 * GAP, MARGIN - 4), headings[1], INK, font)
         sheet.paste(_picture(originals[number], (wide, high)), (left, top))
         for version, batch in enumerate(augmented):
             place = left + wide + 3 * GAP + version * (wide + GAP)

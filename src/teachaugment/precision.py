@@ -35,18 +35,21 @@ class _ScaledGradient(torch.autograd.Function):
 
 
 class LowPrecision(nn.Module):
-    """A network that computes in half precision; images and logits are in 32 bits."""
+    """A network that computes in half precision; images and logits, of one head or several, are in 32 bits."""
 
     def __init__(self, network: nn.Module, dtype: torch.dtype):
         super().__init__()
         self.network, self.dtype = network, dtype
         self.scale = SCALE if dtype == torch.float16 else 1.0
 
-    def forward(self, image: Tensor) -> Tensor:
+    def forward(self, image: Tensor) -> Any:
         if self.scale != 1:
             image = _ScaledGradient.apply(image, 1 / self.scale)
         with torch.autocast(image.device.type, self.dtype):
             output = self.network(image)
+        return tuple(map(self._leave, output)) if isinstance(output, tuple) else self._leave(output)
+
+    def _leave(self, output: Tensor) -> Tensor:
         output = output.float()
         return output if self.scale == 1 else _ScaledGradient.apply(output, self.scale)
 

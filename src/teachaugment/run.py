@@ -107,6 +107,8 @@ def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> 
             about = {"data": trainer.data.name, "classes": trainer.data.classes, "epochs": trainer.epoch}
             trainer.teach.policy(**about).save(path / logs.POLICY)
         trainer.picture().save(path / logs.PICTURE)
+        if (predictions := trainer.predictions()) is not None:
+            predictions.save(path / logs.PREDICTIONS)
     if trainer.best is not None:
         last = copy.deepcopy(trainer.state_dict())
         best = distributed.share(lambda: checkpoint.load(path / checkpoint.BEST))

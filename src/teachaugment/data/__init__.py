@@ -7,17 +7,20 @@ from typing import Any
 
 from teachaugment.data import cache
 from teachaugment.data.arrays import load_arrays
+from teachaugment.data.cityscapes import cityscapes
 from teachaugment.data.images import FolderSplit, load_folder
 from teachaugment.data.loader import batches, count, order
-from teachaugment.data.shapes import shapes
+from teachaugment.data.scenes import load_scenes
+from teachaugment.data.shapes import MASK_CLASSES, shapes
 from teachaugment.data.shards import load_shards
 from teachaugment.data.splits import DataSet, Split, few, hold_out, statistics
 from teachaugment.data.torchvision import CIFAR, cifar, imagenet
 from teachaugment.errors import UserError, nearest
 
-__all__ = ["DATASETS", "DataSet", "FolderSplit", "Split", "batches", "count", "load", "order"]
+__all__ = ["DATASETS", "DataSet", "FolderSplit", "Split", "batches", "count", "load", "load_masks", "order"]
 
 DATASETS = ("shapes", *CIFAR, "imagenet")  # by name; "hf:NAME" and "wds:PATTERN" besides
+WITH_MASKS = ("shapes", "cityscapes")
 
 
 def load(
@@ -72,6 +75,8 @@ def load(
         raise UserError(f"only folders of images, hf: and wds: data stream from disk; leave in_memory out for {source}")
     if path.suffix == ".npz":
         return load_arrays(path, size=shape, **options)
+    if name == "cityscapes":
+        raise UserError("cityscapes has masks, and no class for a whole image; use --task segmentation")
     if name not in DATASETS:
         raise UserError(f"no data set, folder or .npz file {name!r}{nearest(name, DATASETS)}")
     if shape is not None and shape[0] != shape[1]:
@@ -84,3 +89,38 @@ def load(
     data.train = few(rest, per_class, seed)
     data.mean, data.std = statistics(data.name, data.train.image)
     return data
+
+
+def load_masks(
+    source: str | Path, *, crop: int | None = None, scale: float = 1.0, ignore: int | None = None, **options: Any
+) -> DataSet:
+    """The data set ``source`` for segmentation: a name, or a folder with images/ and masks/.
+
+    crop: side of random windows of the training images; None: whole images.
+    scale: training images are magnified at random between 1/scale and scale.
+    ignore: a value of the masks that means, like 255, that nothing is known.
+    The other options are those of ``load``.
+    """
+    name, path, root = str(source), Path(source).expanduser(), options.get("root")
+    if name == "shapes" and not path.is_dir():
+        if crop is not None or scale != 1 or ignore is not None:
+            raise UserError("data.crop, data.scale and data.ignore are for images in files, not for shapes")
+        data = load(name, **options)
+        data.classes = MASK_CLASSES
+        return data
+    here = path.is_dir() and not (name in WITH_MASKS and root is not None)
+    if not here and name != "cityscapes":
+        if name in DATASETS or name.startswith("hf:") or path.suffix == ".npz":
+            raise UserError(f"{name} has no masks; segmentation takes {', '.join(WITH_MASKS)} or a folder")
+        raise UserError(f"no data set or folder {name!r}{nearest(name, WITH_MASKS)}")
+    options = {key: value for key, value in options.items() if key != "root"}
+    if options.pop("size", None) is not None:
+        raise UserError("data.size is for classification and shapes; images with masks keep their size, see data.crop")
+    if options.pop("per_class", None) is not None:
+        raise UserError("data.per_class is for classification and shapes; an image with a mask has no class")
+    options |= {"crop": crop, "scale": scale}
+    if here:
+        return load_scenes(path, ignore=ignore, **options)
+    if ignore is not None:
+        raise UserError("data.ignore is for your own masks; cityscapes says itself what counts for nothing")
+    return cityscapes(Path(root).expanduser() if root is not None else cache.home(), **options)

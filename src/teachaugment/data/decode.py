@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
@@ -44,14 +46,35 @@ def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None, 
     return fit(file, path, size, crop, centre)
 
 
+def pixels(path: str | Path) -> Tensor:
+    """All of a file as uint8 [3, H, W]."""
+    try:
+        with Image.open(path) as file:
+            _check_size(file)
+            image = to_rgb(ImageOps.exif_transpose(file))
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+    except Exception as error:
+        raise _bad(path, error) from None
+
+
+def values(path: str | Path) -> NDArray[Any]:
+    """The values of a mask: [H, W] indices, those of the palette if it has one, or [H, W, 3] colours."""
+    try:
+        with Image.open(path) as file:
+            _check_size(file)
+            indexed = file.mode in ("1", "L", "P") or file.mode.startswith("I")
+            return np.array(file if indexed else file.convert("RGB"))
+    except Exception as error:
+        raise _bad(path, error) from None
+
+
 def fit(
     opened: Image.Image, path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0
 ) -> Tensor:
     """What ``decode`` does, from an image that is open; ``path`` is its name in messages."""
     try:
         with opened as file:
-            if file.width * file.height > MAX_PIXELS:
-                raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
+            _check_size(file)
             # JPEG can decode straight to a half, quarter or eighth. Keep twice what the crop needs.
             area = centre**2 if crop is None else _area(crop)
             need = math.ceil(2 * max(size) / math.sqrt(area))
@@ -63,6 +86,11 @@ def fit(
         return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
     except Exception as error:
         raise _bad(path, error) from None
+
+
+def _check_size(file: Image.Image) -> None:
+    if file.width * file.height > MAX_PIXELS:
+        raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from PIL import Image
@@ -29,6 +29,7 @@ MEASURED_IMAGES = 1000  # of a streamed split, for mean and standard deviation
 SMALL, LARGE = 64, 224  # images all of one size up to SMALL keep it; any others become LARGE
 
 Item = TypeVar("Item")
+Part = tuple[Tensor, Tensor, Tensor | None, Tensor]  # images, labels, masks and positions
 
 
 @dataclass
@@ -51,15 +52,32 @@ class FolderSplit:
         """The images at ``rows``, in that order."""
         return replace(self, paths=[self.paths[i] for i in rows.tolist()], label=self.label[rows])
 
-    def read(self, index: int, seed: int, epoch: int) -> Tensor:
+    def read(self, index: int, seed: int, epoch: int) -> Any:
         """One image. The crop is a function of seed, epoch and index, whichever process decodes it."""
         crop = torch.rand(4, generator=seeds.generator("cpu", seed, "crop", epoch, index)) if self.crop else None
         return decode(self.root / self.paths[index], self.size, crop, self.centre)
 
+    def whole(self) -> FolderSplit:
+        """The same images without random crops."""
+        return replace(self, crop=False)
+
+    def read_parts(self, rows: list[int], seed: int, epoch: int, skipped: list[str]) -> list[Part]:
+        """Some rows in as few parts as possible: images of one size can be in one part."""
+        image, label, index = self.read_many(rows, seed, epoch, skipped)
+        return [(image, label, None, index)] if len(image) else []
+
     def read_many(
         self, rows: list[int], seed: int, epoch: int, skipped: list[str] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Images, labels and positions of some rows.
+        """Images, labels and positions of some rows."""
+        images, index = self.read_rows(rows, seed, epoch, skipped)
+        image = torch.stack(images) if images else torch.empty(0, 3, *self.size, dtype=torch.uint8)
+        return image, self.label[index], index
+
+    def read_rows(
+        self, rows: list[int], seed: int, epoch: int, skipped: list[str] | None = None
+    ) -> tuple[list[Any], Tensor]:
+        """What ``read`` makes of some rows, and their positions.
 
         With ``bad_images="skip"`` the next readable image stands in for an unreadable one in training, so that
         batches stay full; in evaluation it is left out, so that no image counts twice. What was left out is appended
@@ -80,9 +98,7 @@ class FolderSplit:
                 else:
                     kept.append(row)
                     break
-        image = torch.stack(images) if images else torch.empty(0, 3, *self.size, dtype=torch.uint8)
-        index = torch.tensor(kept, dtype=torch.int64)
-        return image, self.label[index], index
+        return images, torch.tensor(kept, dtype=torch.int64)
 
     def fingerprint(self) -> str | None:
         """Of the images as they are read, so that what is measured on them can be remembered; None: it cannot."""

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from teachaugment import seeds
 from teachaugment.batch import Batch
-from teachaugment.data.images import FolderSplit
+from teachaugment.data.images import FolderSplit, Part
 from teachaugment.data.shards import ShardSplit
 from teachaugment.data.splits import Split
 from teachaugment.errors import UserError
@@ -65,8 +65,8 @@ def batches(
 
     ``batch_size`` is per rank. Together, the ranks' batches are those of one process with ``world`` times the size.
     With ``shuffle`` (training) every rank gets as many batches, of the same sizes, as the others, and fewer than
-    ``world`` images may be left over; without (evaluation) every image comes exactly once. ``balance`` draws all
-    classes equally often.
+    ``world`` images may be left over; without (evaluation) every image comes exactly once, and images of different
+    sizes come in batches of their own. ``balance`` draws all classes equally often.
     """
     if balance:
         rows = balanced(split.label.cpu(), seed, epoch)
@@ -116,10 +116,10 @@ class _Decoded(Dataset):
     def __len__(self) -> int:
         return len(self.plan)
 
-    def __getitem__(self, i: int) -> tuple[Tensor, Tensor, Tensor, list[str]] | str:
+    def __getitem__(self, i: int) -> tuple[list[Part], list[str]] | str:
         skipped: list[str] = []
         try:
-            return *self.split.read_many(self.plan[i].tolist(), self.seed, self.epoch, skipped), skipped
+            return self.split.read_parts(self.plan[i].tolist(), self.seed, self.epoch, skipped), skipped
         except UserError as error:
             return str(error)  # raised by the main process: DataLoader would wrap it in a traceback of many lines
 
@@ -137,11 +137,12 @@ def _from_disk(
     for item in loader:
         if isinstance(item, str):
             raise UserError(item)
-        image, label, index, skipped = item
+        parts, skipped = item
         split.warn(skipped)
-        if len(image):  # evaluation leaves out what it cannot read
-            batch = Batch(image, label, None, index).to(device)
-            yield batch.replace(image=_as_float(batch.image))
+        for image, label, mask, index in parts:  # none, if an evaluation could read none; some, if sizes differ
+            batch = Batch(image, label, mask, index).to(device)
+            mask = None if batch.mask is None else batch.mask.long()
+            yield batch.replace(image=_as_float(batch.image), mask=mask)
 
 
 def _pays_to_pin(device: torch.device) -> bool:

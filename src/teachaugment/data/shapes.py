@@ -128,6 +128,7 @@ FIGURES: dict[str, Callable[[Array, Array], Array]] = {
     "triangle": lambda x, y: _polygon(x, y, _circle_points(3, (1.15,))),
 }
 CLASSES = list(FIGURES)
+MASK_CLASSES = ["background", *CLASSES]
 
 
 def _between(rng: Random, low: float, high: float, *shape: int) -> Array:

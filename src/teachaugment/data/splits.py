@@ -19,6 +19,7 @@ STATISTICS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "cityscapes": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # ImageNet's, where the backbones come from
 }
 
 
@@ -37,6 +38,9 @@ class Split:
     def select(self, rows: Tensor) -> Split:
         """The images at ``rows``, in that order."""
         return Split(self.image[rows], self.label[rows], None if self.mask is None else self.mask[rows])
+
+    def whole(self) -> Split:
+        return self
 
     def to(self, device: torch.device | str) -> Split:
         """The split on ``device``. The last copy is kept, so that an epoch does not upload it again."""
@@ -65,6 +69,7 @@ class DataSet:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     val: Split | FolderSplit | None = None
+    colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
 
 
 def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError, nearest
 
@@ -20,13 +20,14 @@ class Model:
     module: str  # of this package
     builder: str
     source: str
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     size: int = 32  # side of the images it was designed for
     classes: int = 10  # of the data set it was designed for
+    task: str = "classification"
 
-    def __call__(self, num_classes: int, channels: int) -> nn.Module:
+    def __call__(self, num_classes: int, channels: int, **options: Any) -> nn.Module:
         build = getattr(import_module(f"{__name__}.{self.module}"), self.builder)
-        return build(num_classes=num_classes, channels=channels, **self.settings)
+        return build(num_classes=num_classes, channels=channels, **self.settings, **options)
 
 
 def _wide(depth: int, width: int) -> Model:
@@ -43,6 +44,25 @@ def _pyramid(depth: int, alpha: int) -> Model:
     return Model("pyramidnet", "PyramidNet", source, {"depth": depth, "alpha": alpha})
 
 
+def _unet(what: str, settings: Mapping[str, int], size: int = 32) -> Model:
+    return Model("unet", "UNet", f"{what}, Ronneberger et al. 2015", settings, size, 11, "segmentation")
+
+
+BACKBONES = {"resnet-101": 1024, "resnet-50": 1024, "resnet-18": 512, "mobilenet-v3": 512}  # and a size of images
+SEGMENTERS = {
+    "fcn32s": "Long et al. 2015, Fully Convolutional Networks; backbone of torchvision",
+    "pspnet": "Zhao et al. 2017, Pyramid Scene Parsing Network; backbone of torchvision",
+    "deeplabv3": "Chen et al. 2017, Rethinking Atrous Convolution; torchvision",
+}
+
+
+def _segmenter(head: str, backbone: str) -> Model:
+    settings = {"head": head, "backbone": backbone}
+    return Model(
+        "segmentation", "segmenter", SEGMENTERS[head], settings, BACKBONES[backbone], classes=19, task="segmentation"
+    )
+
+
 MODELS: dict[str, Model] = {
     "cnn-4": Model("small", "SmallCNN", "four convolutions"),
     "wrn-16-1": _wide(16, 1),
@@ -55,34 +75,58 @@ MODELS: dict[str, Model] = {
     "pyramidnet-29-24": _pyramid(29, 24),
     "pyramidnet-272-200": _pyramid(272, 200),
     "resnet-50": Model("resnet", "resnet50", "torchvision; He et al. 2016", size=224, classes=1000),
+    "unet-16": _unet("U-Net", {"width": 16}),
+    "unet-16-half": _unet("U-Net at half the resolution", {"width": 16, "half": 1}, size=256),
+    **{f"{head}-{backbone}": _segmenter(head, backbone) for head in SEGMENTERS for backbone in BACKBONES},
 }
 
 
-def check(name: str) -> None:
-    """Complain about an unknown name, before anything slow is done."""
-    if "/" in name:
+def check(name: str, task: str | None = None) -> None:
+    """Complain about a name that is unknown, or of a network for another task, before anything slow is done."""
+    if name in MODELS:
+        found = MODELS[name].task
+    elif name.startswith("smp/"):
+        from teachaugment.models import smp
+
+        smp.check(name)
+        found = "segmentation"
+    elif "/" in name:
         from teachaugment.models import external
 
         external.check(name)
-    elif name not in MODELS:
-        hint = nearest(name, MODELS)
-        others = "" if "did you mean" in hint else ", torchvision/NAME, timm/NAME"
-        raise UserError(f"unknown model {name!r}{hint}{others}")
+        found = "classification"
+    else:
+        hint = nearest(name, [known for known, model in MODELS.items() if task in (None, model.task)])
+        elsewhere = {"segmentation": "smp/NAME-ENCODER"}.get(task or "", "torchvision/NAME, timm/NAME")
+        raise UserError(f"unknown model {name!r}{hint}" + ("" if "did you mean" in hint else f", {elsewhere}"))
+    if task not in (None, found):
+        raise UserError(f"model {name!r} is for {found}, not for {task}; see teachaugment models")
 
 
-def create(name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None) -> nn.Module:
-    """A newly initialised network that maps images [B, channels, H, W] to logits [B, num_classes].
+def create(
+    name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None, pretrained: bool = False
+) -> nn.Module:
+    """A newly initialised network that maps images [B, channels, H, W] to logits [B, num_classes], or, for
+    segmentation, to [B, num_classes, H, W].
 
-    ``size`` is for networks of other packages that are made for one size of images.
+    ``size`` is for networks of other packages that are made for one size of images; ``pretrained`` gives the backbone
+    of a network for segmentation the ImageNet weights that its package offers.
     """
     check(name)
     if num_classes < 1 or channels < 1:
         raise UserError(f"model {name!r} needs at least one class and one channel, not {num_classes} and {channels}")
+    if name.startswith("smp/"):
+        from teachaugment.models import smp
+
+        return smp.create(name, num_classes, channels, pretrained)
+    if pretrained and (name not in MODELS or "backbone" not in MODELS[name].settings):
+        raise UserError(f"model {name!r} has no backbone with pretrained weights; leave out --pretrained")
     if "/" in name:
         from teachaugment.models.external import external
 
         return external(name, num_classes, channels, size)
-    return MODELS[name](num_classes=num_classes, channels=channels)
+    options = {"pretrained": True} if pretrained else {}
+    return MODELS[name](num_classes=num_classes, channels=channels, **options)
 
 
 def pretrained(name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None) -> nn.Module:
@@ -90,7 +134,7 @@ def pretrained(name: str, num_classes: int, channels: int = 3, size: tuple[int, 
     check(name)
     if name == "resnet-50":
         name = "torchvision/resnet50"
-    if "/" not in name:
+    if "/" not in name or name.startswith("smp/"):
         raise UserError(
             f"there are no pretrained weights of {name}; train it (teachaugment train --model {name} --strategy none) "
             "and name its run directory"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from teachaugment.config import SETTINGS, Layer
+from teachaugment.config import Layer, default
 from teachaugment.errors import UserError, nearest
-from teachaugment.presets import classification
+from teachaugment.presets import classification, segmentation
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Preset:
         return f"teachaugment train {self.name}"
 
     def value(self, key: str) -> Any:
-        return self.settings.get(key, SETTINGS[key].default)
+        return self.settings.get(key, default(key, self.settings.get("task", "classification")))
 
     @property
     def cost(self) -> str:
@@ -53,7 +53,9 @@ class Preset:
         return ". ".join([*lines, *([self.note] if self.note else [])]) + "."
 
 
-PRESETS: dict[str, Preset] = {name: Preset(name, **about) for name, about in classification.PRESETS.items()}
+PRESETS: dict[str, Preset] = {
+    name: Preset(name, **about) for name, about in {**classification.PRESETS, **segmentation.PRESETS}.items()
+}
 
 
 def layer(name: str) -> Layer:

@@ -37,8 +37,10 @@ class Task(Protocol):
     """Fixed augmentation, loss and metrics of one kind of learning."""
 
     metric: str  # the name in a meter's result that says how good a model is; higher is better
+    contexts: int | None  # classes of the labels that condition the augmenter; None: nothing does
 
-    def normalize(self, image: Tensor) -> Tensor:
+    @property
+    def normalize(self) -> Callable[[Tensor], Tensor]:
         """Images in [0, 1] to what the networks take."""
         ...
 
@@ -57,6 +59,10 @@ class Task(Protocol):
 
     def loss(self, output: Any, batch: Batch) -> Tensor:
         """Mean loss over a batch."""
+        ...
+
+    def predict(self, model: Callable[[Tensor], Any], image: Tensor) -> Any:
+        """The model's output for normalised images in an evaluation."""
         ...
 
     def meter(self, device: torch.device) -> Meter:

@@ -13,6 +13,7 @@ from teachaugment.augment import fixed
 from teachaugment.augment.mix import mix
 from teachaugment.batch import Batch
 from teachaugment.tasks import Augment
+from teachaugment.tasks.normalize import Normalize
 
 BINS = 15  # of confidence, for the calibration error
 
@@ -41,16 +42,11 @@ class Classification:
         mix_alpha: float = 1.0,
     ):
         self.classes = list(classes)
-        self.mean = torch.tensor(list(mean)).view(-1, 1, 1)
-        self.std = torch.tensor(list(std)).view(-1, 1, 1)
+        self.contexts: int | None = len(self.classes)
+        self.normalize = Normalize(mean, std)
         self.flip, self.crop, self.cutout = flip, crop, cutout
         self.jitter, self.lighting = jitter, lighting
         self.mix, self.mix_alpha = mix, mix_alpha
-
-    def normalize(self, image: Tensor) -> Tensor:
-        if self.mean.device != image.device:
-            self.mean, self.std = self.mean.to(image.device), self.std.to(image.device)
-        return (image - self.mean.to(image.dtype)) / self.std.to(image.dtype)
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         batch = batch.replace(mask=None)  # the class is all that is learned here
@@ -81,6 +77,9 @@ class Classification:
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
         return F.cross_entropy(output.float(), _labels(batch))
+
+    def predict(self, model: Callable[[Tensor], Any], image: Tensor) -> Any:
+        return model(image)
 
     def meter(self, device: torch.device) -> ClassificationMeter:
         return ClassificationMeter(len(self.classes), device)
