@@ -119,7 +119,7 @@ RULES = [
     Rule("compare/*.py", {"build", "checkpoint", "compare", "config", "errors", "flags", "logs", "table"}),
     # The benchmark measures all of it; its plan and its flags are read before torch is.
     Rule("bench/plan.py"),
-    Rule("bench/command.py", {"bench", "errors", "models", "table"}, {"torch"}),
+    Rule("bench/command.py", {"bench", "errors", "flags", "models", "table"}, {"torch"}),
     Rule("bench/*.py", EVERYTHING, {"kornia", "torch", "torchvision", "tqdm"}),
     Rule(
         "cli.py",

@@ -29,6 +29,13 @@ class Chosen(argparse.Action):
         namespace.chosen = {**namespace.chosen, self.dest: (option_string, values)}
 
 
+def positive(text: str) -> int:
+    """The type of a flag that counts something."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) -> None:
     """A flag for every setting: its long name, and the short one people know."""
     groups: dict[str, Any] = {"": parser.add_argument_group("run")}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from teachaugment.build import build
-from teachaugment.compare.comparisons import entries, find
+from teachaugment.compare.comparisons import COMPARISONS, entries, find
 from teachaugment.compare.plan import configure, identity, plan, split_strategies, words
 from teachaugment.config import Layer, resolve
 from teachaugment.errors import UserError
@@ -101,7 +101,7 @@ def test_a_wrong_strategy_gets_one_line(strategies, says):
     assert says in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["teachers", "techniques", "objectives", "epsilon"])
+@pytest.mark.parametrize("name", COMPARISONS)
 def test_a_named_comparison_makes_runs_that_differ(name):
     found = entries(find(name), "cnn-4", "wrn-16-1" if name == "teachers" else None)
     runs = plan([Layer({}, {}), *TINY], [entry.strategy for entry in found], [0, 1], Path("out"))

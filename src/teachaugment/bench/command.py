@@ -11,6 +11,7 @@ from typing import Any
 
 from teachaugment.bench.plan import PARTS, Plan
 from teachaugment.errors import UserError
+from teachaugment.flags import positive
 
 EXAMPLES = """\
 examples:
@@ -31,17 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--size", plan.size, "height and width of the images"),
         ("--repeats", plan.repeats, "rounds; quick measurements get more"),
     ):
-        parser.add_argument(flag, metavar="N", type=_positive, default=value, help=f"{help} [{value}]")
+        parser.add_argument(flag, metavar="N", type=positive, default=value, help=f"{help} [{value}]")
     parser.add_argument("--device", metavar="TEXT", help="default: the accelerator if there is one")
     parser.add_argument("--json", metavar="FILE", nargs="?", const="-", help="write all numbers; -: to standard output")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--from", metavar="FILE", dest="source", help="show the numbers of an earlier --json instead")
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

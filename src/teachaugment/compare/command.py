@@ -13,7 +13,7 @@ from teachaugment.compare.comparisons import COMPARISONS, Comparison, Entry, ent
 from teachaugment.compare.plan import BASE, Run, configure, identity, plan, split_strategies
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.errors import UserError
-from teachaugment.flags import add_settings, as_words, given_layers, read_words
+from teachaugment.flags import add_settings, as_words, given_layers, positive, read_words
 
 if TYPE_CHECKING:
     from teachaugment.compare.rows import Row
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"a comparison of the paper: {names}")
     parser.add_argument("--strategies", metavar="A,B,…", help=f"what to compare, the baseline first [{STRATEGIES}]")
     parser.add_argument(
-        "--seeds", metavar="N", type=_positive, default=5, help="runs of each strategy, from --seed on [5]"
+        "--seeds", metavar="N", type=positive, default=5, help="runs of each strategy, from --seed on [5]"
     )
     parser.add_argument(
-        "--jobs", metavar="N", type=_positive, help="runs side by side [one on a GPU, one for each core]"
+        "--jobs", metavar="N", type=positive, help="runs side by side [one on a GPU, one for each core]"
     )
     parser.add_argument("--output", metavar="DIR", help="where runs and tables go [a name under runs/]")
     parser.add_argument("--results", metavar="FILE", help=f"JSON lines of the finished runs [OUTPUT/{RESULTS}]")
@@ -55,12 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", metavar="PRESET", help="an experiment by name; see teachaugment presets")
     parser.add_argument("--config", metavar="FILE", help="settings in YAML")
     add_settings(parser, without=("output", "augment.strategy"))
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ class Progress:
         self.stream = stream if stream is not None else sys.stderr
         self.runs, self.rows, self.jobs = runs, rows, jobs
         self.spoken = time.monotonic()
-        layout = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
+        layout = "{desc} {percentage:3.0f}%|{bar}| {unit}"
         self.bar: Any = logs.bar(self.stream, sum(run.epochs for run in runs), 0, layout)
 
     def show(self, waiting: Sequence[Run], running: Sequence[Run]) -> None:
@@ -56,8 +56,8 @@ class Progress:
         count = len(self.runs) - len(done)
         if self.bar is not None:
             self.bar.n = sum(run.epochs for run in self.runs) - sum(run.epochs - done[run][0] for run in done)
-            self.bar.set_description_str(f"{count} of {len(self.runs)} runs", refresh=False)
-            self.bar.set_postfix_str(f"{left} left  {now}")
+            self.bar.unit = f"{left} left  {now}"
+            self.bar.set_description_str(f"{count} of {len(self.runs)} runs")
         elif running and time.monotonic() - self.spoken > SPOKEN_EVERY:
             self.say(f"{count} of {len(self.runs)} runs done, {left} left; {now}")
 

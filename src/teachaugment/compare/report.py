@@ -51,7 +51,7 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
             continue
         size = f"{abs(d['mean']):.2f} points"
         if d["interval"] is None:
-            found = f"{'above' if d['mean'] > 0 else 'below'} {{0}} by {size} on one seed, which says little"
+            found = f"{d['mean']:+.2f} points from {{0}} on one seed, which says little"
         elif d["interval"][0] > 0:
             found = f"better than {{0}} by {size}"
         elif d["interval"][1] < 0:
