@@ -62,7 +62,13 @@ RULES = [
     Rule("objectives.py", {"batch", "errors", "losses"}, {"torch"}),
     Rule("teachers.py", {"errors"}, {"torch"}),
     Rule("replay.py", {"augment", "batch", "errors", "seeds"}, {"torch"}),
-    Rule("policy.py", {"augment", "batch", "errors", "seeds"}, {"safetensors", "torch", "torchvision"}),
+    Rule(
+        "policy.py",
+        {"__init__", "augment", "batch", "checkpoint", "errors", "given_noise", "replay", "transform"},
+        {"safetensors", "torch"},
+    ),
+    Rule("transform.py", {"augment", "batch", "errors", "policy"}, {"PIL", "torch", "torchvision"}),
+    Rule("given_noise.py", {"augment", "checkpoint", "errors", "policy"}, {"onnx", "onnxscript", "torch"}),
     Rule(
         "algorithm.py",
         {
@@ -90,24 +96,25 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "config", "data", "distributed", "errors"),
-            *(
-                "consistency",
-                "evaluate",
-                "logs",
-                "losses",
-                "optim",
-                "overlay",
-                "pictures",
-                "precision",
-                "seeds",
-                "tasks",
-            ),
-            "teachers",
+            *("consistency", "evaluate", "logs", "losses", "optim", "overlay", "pictures", "policy", "precision"),
+            *("seeds", "tasks", "teachers"),
         },
         {"torch"},
     ),
-    Rule("run.py", {"checkpoint", "distributed", "errors", "evaluate", "logs", "pictures", "train"}, {"torch"}),
-    Rule("strategies.py", {"augment", "batch", "config", "consistency", "data", "errors", "tasks"}, {"torch"}),
+    Rule("card.py", {"policy"}, {"yaml"}),
+    Rule(
+        "export.py",
+        {"augment", "card", "checkpoint", "errors", "given_noise", "logs", "policy", "replay"},
+        {"torch"},
+    ),
+    Rule("preview.py", {"batch", "errors", "pictures", "policy", "seeds"}, {"PIL", "numpy", "torch"}),
+    Rule("explore.py", {"errors", "policy", "preview"}, {"PIL", "gradio", "torchvision"}),
+    Rule(
+        "run.py", {"checkpoint", "distributed", "errors", "evaluate", "export", "logs", "pictures", "train"}, {"torch"}
+    ),
+    Rule(
+        "strategies.py", {"augment", "batch", "config", "consistency", "data", "errors", "policy", "tasks"}, {"torch"}
+    ),
     Rule("build.py", EVERYTHING, {"torch"}),
     # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
     Rule("compare/comparisons.py", {"errors"}),
@@ -125,7 +132,7 @@ RULES = [
         "cli.py",
         {
             *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config"),
-            *("distributed", "errors", "flags", "listing", "logs", "run"),
+            *("distributed", "errors", "explore", "export", "flags", "listing", "logs", "preview", "run"),
         },
     ),
 ]

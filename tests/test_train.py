@@ -13,7 +13,7 @@ from PIL import Image
 from teachaugment import build, checkpoint, logs
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError
-from teachaugment.policy import Policy
+from teachaugment.policy import load_policy
 from teachaugment.run import run
 from teachaugment.train import Trainer, slow_input
 
@@ -93,14 +93,14 @@ def uninterrupted(tmp_path_factory) -> Path:
 
 
 def test_a_run_leaves_all_its_files(uninterrupted):
-    names = {logs.CONFIG, logs.LOG, logs.METRICS, logs.POLICY, logs.PICTURE, checkpoint.LAST}
+    names = {logs.CONFIG, logs.LOG, logs.METRICS, logs.POLICY, logs.CARD, logs.PICTURE, checkpoint.LAST}
     assert set(os.listdir(uninterrupted)) == names
     assert resolve(read_yaml(uninterrupted / logs.CONFIG)) == tiny(output=str(uninterrupted))
     metrics = json.loads((uninterrupted / logs.METRICS).read_text())
     assert metrics["test"].keys() == {"target", "teacher"} and len(metrics["test"]["target"]["confusion"]) == 10
     assert Image.open(uninterrupted / logs.PICTURE).width > 200
     images = torch.rand(3, 3, 8, 8)
-    assert Policy.load(uninterrupted / logs.POLICY)(images, torch.tensor([0, 1, 2])).shape == images.shape
+    assert load_policy(uninterrupted / logs.POLICY)(images, torch.tensor([0, 1, 2])).shape == images.shape
 
 
 def test_the_log_has_a_line_per_epoch(uninterrupted):

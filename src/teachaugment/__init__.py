@@ -9,12 +9,18 @@ if TYPE_CHECKING:
     from .algorithm import TeachAugment
     from .batch import Batch
     from .errors import UserError
-    from .policy import Policy
+    from .policy import Policy, load_policy
 
 __version__ = "0.1.0"
-__all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__"]
+__all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
 
-_HOME = {"Batch": ".batch", "Policy": ".policy", "TeachAugment": ".algorithm", "UserError": ".errors"}
+_HOME = {
+    "Batch": ".batch",
+    "Policy": ".policy",
+    "TeachAugment": ".algorithm",
+    "UserError": ".errors",
+    "load_policy": ".policy",
+}
 
 
 def __getattr__(name: str) -> Any:

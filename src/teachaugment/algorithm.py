@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -176,13 +176,19 @@ class TeachAugment:
         if self.n_buffer and self.epochs % self.n_buffer == 0:
             self.replay.push()
 
-    def policy(self, **about: Any) -> Policy:
-        """What has been learned, frozen, to be saved and used without target or teacher."""
-        return Policy.of(self.augmenter, about)
+    def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
+        """What has been learned, frozen, to be saved and used without target or teacher.
+
+        ``classes`` are the names of the classes, ``snapshots`` takes the replay along, and anything else is kept
+        with it, e.g. ``data="my photographs"``.
+        """
+        return Policy.of(self.augmenter, self.replay if snapshots else None, classes=classes, provenance=provenance)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""
         return {
+            "kind": self.augmenter.name,
+            "settings": self.augmenter.describe(),
             "augmenter": self.augmenter.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "teacher": self.teacher.state_dict(),

@@ -19,6 +19,7 @@ from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
 from teachaugment.optim import sgd
+from teachaugment.policy import Policy
 from teachaugment.precision import Precision
 from teachaugment.pretrained import load_teacher
 from teachaugment.seeds import mix
@@ -167,6 +168,8 @@ def build(config: Config, dataset: DataSet | None = None, restored: bool = False
     strategy, wrapped = config.augment.strategy, precision.wrap(target)
     teach = teachaugment(config, dataset, task, wrapped, precision) if strategy == "teachaugment" else None
     augment = teach.augment if teach is not None else STRATEGIES[strategy](settings, dataset)
+    if isinstance(augment, Policy):
+        augment.to(place)
     regular = consistency(config, dataset, wrapped, precision) if strategy in DISTANCES else None
     return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision, consistency=regular)
 
@@ -194,6 +197,8 @@ def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Traine
     trainer = build(config, restored=state is not None)
     if state is not None:
         _same_data(state["data"], trainer.data, path)
+        if trainer.policy is not None and state.get("policy") != trainer.policy_fingerprint:
+            raise UserError(f"{config.augment.policy} is not the policy that {path} was trained with; it has changed")
         trainer.load_state_dict(state, path / checkpoint.LAST)
 
     def prepare() -> None:
@@ -266,6 +271,19 @@ def _by(size: Any) -> str:
     return "×".join(map(str, size))
 
 
+def strategy_text(trainer: Trainer) -> str:
+    """The strategy, for a person; of a policy also how many classes it knows here."""
+    policy, name = trainer.policy, trainer.config.augment.strategy
+    if policy is None:
+        return name
+    known, classes = policy.known(), len(trainer.data.classes)
+    if policy.augmenter.settings.classes is None:
+        detail = "the same for all classes"
+    else:
+        detail = f"it knows {classes if known is None else known} of {classes} classes by name"
+    return f"{name} {trainer.config.augment.policy} of {policy.provenance.get('data', 'unknown data')} ({detail})"
+
+
 def describe(trainer: Trainer, path: Path) -> str:
     """One line about what is going to happen."""
     data, config = trainer.data, trainer.config
@@ -273,7 +291,7 @@ def describe(trainer: Trainer, path: Path) -> str:
     val = f", {len(data.val):,} validation" if data.val is not None else ""
     return (
         f"{config.model.name} ({parameters:,} parameters) on {data.name}: {len(data.train):,} training{val} and "
-        f"{len(data.test):,} test images of {len(data.classes)} classes, {config.augment.strategy}, "
+        f"{len(data.test):,} test images of {len(data.classes)} classes, {strategy_text(trainer)}, "
         f"{_step(config)}, {trainer.device}; writing to {path}"
     )
 

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from teachaugment import __version__
+from teachaugment import __version__, explore, export, preview
 from teachaugment.bench import command as bench
 from teachaugment.compare import command as compare
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError, nearest
 from teachaugment.flags import Parser, add_settings, given_layers, spelling
 
-COMMANDS = ("train", "evaluate", "compare", "bench", "models", "presets")
+COMMANDS = ("train", "evaluate", "compare", "export", "preview", "explore", "bench", "models", "presets")
 
 OVERVIEW = """\
 examples:
@@ -30,6 +30,9 @@ examples:
   teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
   teachaugment compare --data photos --seeds 5      does it help on your images? Strategies side by side
+  teachaugment export runs/RUN                      what was learned, as files to take along
+  teachaugment preview runs/RUN cat.jpg             your images beside what was learned makes of them
+  teachaugment explore runs/RUN                     the same on a page, with sliders
   teachaugment bench                                what it costs on this machine
 """
 
@@ -40,6 +43,7 @@ examples:
   teachaugment train cifar10-small --seed 1         a preset, with one setting changed
   teachaugment train --strategy none                the same training without TeachAugment
   teachaugment train --task segmentation            a class for every pixel, on generated images and masks
+  teachaugment train --policy runs/RUN --data more  with what an earlier run learned, at the speed of plain training
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
 
@@ -101,11 +105,15 @@ def make_parser() -> Parser:
             allow_abbrev=False,
         )
     )
-    bench.add_arguments(
-        commands.add_parser(
-            "bench", help="measure speed and memory", epilog=bench.EXAMPLES, formatter_class=raw, allow_abbrev=False
+    for name, command, what in (
+        ("export", export, "what a run has learned, as files to take along"),
+        ("preview", preview, "images beside what a policy makes of them"),
+        ("explore", explore, "the same on a page of this machine, with sliders"),
+        ("bench", bench, "measure speed and memory"),
+    ):
+        command.add_arguments(
+            commands.add_parser(name, help=what, epilog=command.EXAMPLES, formatter_class=raw, allow_abbrev=False)
         )
-    )
     for name, what in (("models", "networks"), ("presets", "experiments")):
         listed = commands.add_parser(name, help=f"list the {what} there are by name", allow_abbrev=False)
         listed.add_argument("--json", action="store_true", help="as JSON")
@@ -245,7 +253,8 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         logs.METRICS: "final metrics, per class too",
         checkpoint.LAST: f"the last epoch; train on with: teachaugment train --resume {path} --epochs N",
         checkpoint.BEST: "the best epoch on the validation split",
-        logs.POLICY: "the learned augmentation",
+        logs.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
+        logs.CARD: "what it is, for those who get it",
         logs.PICTURE: "originals beside augmented images",
         logs.PREDICTIONS: "test images, their masks and what the target makes of them",
         "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
@@ -265,6 +274,7 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
         commands = {"train": run_train, "evaluate": run_evaluate, "compare": compare.run, "bench": bench.run}
+        commands |= {"export": export.run, "preview": preview.run, "explore": explore.run}
         return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
         say(f"teachaugment: error: {error}")

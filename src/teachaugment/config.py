@@ -105,10 +105,13 @@ class AugmentConfig:
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
         choices=(
-            *("teachaugment", "none", "unaugmented", "crop-flip", "cutout"),
+            *("teachaugment", "policy", "none", "unaugmented", "crop-flip", "cutout"),
             *("trivialaugment", "randaugment", "autoaugment", "autoaugment-cifar10", "autoaugment-imagenet", "augmix"),
             *("policy-file", "consistency-kld", "consistency-mse"),
         ),
+    )
+    policy: str | None = setting(
+        None, "train with this learned policy, a file or a run; no teacher is needed then", flag="policy"
     )
     copies: int = setting(
         1, "augmented copies of each batch, whose mean loss makes one step of the target", flag="copies", low=1
@@ -224,6 +227,8 @@ def resolve(*layers: Layer) -> Config:
                 close = nearest(str(raw), choices) if choices else ""
                 raise UserError(wrong + (close if "did you mean" in close else "")) from None
             names[key] = where
+        if "augment.policy" in layer.values and chosen["augment.policy"] and "augment.strategy" not in layer.values:
+            chosen["augment.strategy"] = "policy"  # to name a policy is to choose it
     config = unflatten({**TASK_DEFAULTS.get(chosen.get("task", ""), {}), **chosen})
     _check_together(config, names)
     return config
@@ -240,6 +245,13 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
         raise UserError(f"{where} must rise, such as 90,180,240, not {','.join(map(str, steps))}")
     if steps and steps[-1] >= config.train.epochs:
         raise UserError(f"{where} must end before the last epoch ({config.train.epochs}), not at {steps[-1]}")
+    strategy, policy = config.augment.strategy, config.augment.policy
+    if strategy == "policy" and policy is None:
+        where = names.get("augment.strategy", "augment.strategy")
+        raise UserError(f"{where} policy needs a policy: --policy FILE, such as policy.safetensors of an earlier run")
+    if strategy != "policy" and policy is not None:
+        where = names["augment.policy"]
+        raise UserError(f"{where} {policy} is not used with the strategy {strategy}; leave one of the two out")
     if config.optim.nesterov and config.optim.momentum == 0:
         where = names.get("optim.momentum", "optim.momentum")
         raise UserError(f"{where} must be above 0 with Nesterov's momentum; or set optim.nesterov to false")

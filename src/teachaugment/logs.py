@@ -17,11 +17,12 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, LOG, METRICS, POLICY, PICTURE, PREDICTIONS = (
+CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS = (
     "config.yaml",
     "log.jsonl",
     "metrics.json",
     "policy.safetensors",
+    "policy.md",
     "augmented.png",
     "predictions.png",
 )

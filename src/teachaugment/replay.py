@@ -67,6 +67,13 @@ class Replay:
     def nbytes(self) -> int:
         return sum(t.nbytes for t in (*self.values.values(), *self.scales.values()))
 
+    def shapes(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Shape and type of each tensor in a state of ``count`` snapshots: of the values, and of the scales."""
+        encoded = [(name, *self._encode(parameter)) for name, parameter in self.augmenter.named_parameters()]
+        values = {name: (torch.Size((count, *v.shape)), v.dtype) for name, v, _ in encoded}
+        scales = {name: (torch.Size((count, *s.shape)), s.dtype) for name, _, s in encoded if s is not None}
+        return values, scales
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "values": {name: value[: self.count].clone() for name, value in self.values.items()},

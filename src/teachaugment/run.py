@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from teachaugment import checkpoint, distributed, logs, pictures
+from teachaugment import checkpoint, distributed, export, logs, pictures
 from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
 from teachaugment.train import Trainer
@@ -66,14 +66,18 @@ def _one_epoch(
     if last or is_best or trainer.epoch % config.save_every == 0:
         _check_weights(trainer)
         if distributed.is_main():  # the others go on, and wait for it with their next gradients
-            _save(trainer, path, is_best)
+            _save(trainer, path, results["val"] if is_best else None)
     return results
 
 
-def _save(trainer: Trainer, path: Path, is_best: bool) -> None:
+def _save(trainer: Trainer, path: Path, best: dict[str, Any] | None) -> None:
+    """The last checkpoint, and with what was measured, if it is the best so far, the best one and its policy."""
     state = trainer.state_dict()
-    if is_best:  # before the last one: killed in between, this epoch is repeated and written again
+    if best is not None:  # before the last one: killed in between, this epoch is repeated and written again
         checkpoint.save(path / checkpoint.BEST, state)
+        if trainer.teach is not None:
+            measured = export.measured_as("validation", trainer.task.metric, best)
+            export.write(export.policy_of(state, measured), path / logs.POLICY)
     checkpoint.save(path / checkpoint.LAST, state)
 
 
@@ -104,8 +108,10 @@ def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> 
         metrics["probabilities"] = trainer.probabilities()
     if distributed.is_main():
         if trainer.teach is not None:
-            about = {"data": trainer.data.name, "classes": trainer.data.classes, "epochs": trainer.epoch}
-            trainer.teach.policy(**about).save(path / logs.POLICY)
+            measured = export.measured_as("test", trainer.task.metric, metrics["test"])
+            export.write(export.policy_of(trainer.state_dict(), measured), path / logs.POLICY)
+        elif trainer.policy is not None:
+            export.write(trainer.policy, path / logs.POLICY)
         trainer.picture().save(path / logs.PICTURE)
         if (predictions := trainer.predictions()) is not None:
             predictions.save(path / logs.PREDICTIONS)

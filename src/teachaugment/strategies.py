@@ -15,6 +15,7 @@ from teachaugment.consistency import DISTANCES
 from teachaugment.data import FolderSplit
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
+from teachaugment.policy import load_policy
 from teachaugment.tasks import Augment
 
 SMALL = 64  # pixels a side: up to here AutoAugment's policy is that of CIFAR-10
@@ -43,6 +44,20 @@ def policy_file(settings: AugmentConfig, dataset: DataSet) -> Augment:
     return PerImage(searched(policy, dataset.channels))
 
 
+def learned(settings: AugmentConfig, dataset: DataSet) -> Augment:
+    """A policy of an earlier run. Classes are matched by name; for one that it does not know, it draws one."""
+    try:
+        policy = load_policy(settings.policy or "", classes=dataset.classes)
+    except UserError as error:
+        raise UserError(f"--policy: {error}") from None
+    if (channels := policy.augmenter.settings.channels) != dataset.channels:
+        raise UserError(
+            f"--policy {settings.policy} was learned on images of {channels} channel(s); "
+            f"those of {dataset.name} have {dataset.channels}"
+        )
+    return policy
+
+
 def _one_or_three(name: str, dataset: DataSet) -> None:
     if dataset.channels not in (1, 3):
         raise UserError(f"--strategy {name} needs images of 1 or 3 channels; {dataset.name} has {dataset.channels}")
@@ -54,6 +69,7 @@ STRATEGIES: dict[str, Callable[[AugmentConfig, DataSet], Augment]] = {
     **{name: partial(from_torchvision, name) for name in PUBLISHED},
     "autoaugment": autoaugment,
     "policy-file": policy_file,
+    "policy": learned,
 }
 
 

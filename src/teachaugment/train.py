@@ -31,6 +31,7 @@ from teachaugment.errors import UserError
 from teachaugment.evaluate import evaluate, evaluating, scalars, total
 from teachaugment.losses import main_head
 from teachaugment.optim import default_milestones, learning_rate
+from teachaugment.policy import Policy
 from teachaugment.precision import Precision
 from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Meter, Scheduled, Task
@@ -57,11 +58,18 @@ class Trainer:
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
+    policy_fingerprint: str | None = field(init=False)
     generator: torch.Generator = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
     parallel: DistributedDataParallel | None = field(init=False)  # around the target, where there are several processes
 
+    @property
+    def policy(self) -> Policy | None:
+        """Where the strategy is a policy that was learned before."""
+        return self.augment if isinstance(self.augment, Policy) else None
+
     def __post_init__(self) -> None:
+        self.policy_fingerprint = None if self.policy is None else self.policy.fingerprint()
         self.generator = torch.Generator(device=self.device)
         # Its buffers are averaged after each step (below), which keeps what batch norm has learned in every process.
         together = DistributedDataParallel(self.target, broadcast_buffers=False) if distributed.world() > 1 else None
@@ -275,6 +283,8 @@ class Trainer:
         return {
             "config": to_dict(self.config),
             "data": {
+                "name": data.name,
+                "fingerprint": data.fingerprint,
                 "classes": list(data.classes),
                 "channels": data.channels,
                 "size": list(data.size),
@@ -290,6 +300,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "teach": self.teach.state_dict() if self.teach is not None else None,
             "consistency": self.consistency.state_dict() if self.consistency is not None else None,
+            "policy": self.policy_fingerprint,
             "precision": self.precision.state_dict(),
         }
 

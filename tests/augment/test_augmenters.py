@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from teachaugment import Batch, Policy, TeachAugment, UserError, checkpoint, cli, logs
+from teachaugment import Batch, Policy, TeachAugment, UserError, checkpoint, cli, load_policy
 from teachaugment.augment import AUGMENTERS, create
 from teachaugment.config import SETTINGS
 
@@ -79,9 +79,9 @@ def test_any_size_and_number_of_images(name, size, n):
 
 @every
 def test_a_policy_comes_back_bit_for_bit(name, tmp_path):
-    policy = Policy.of(awake(name), {"data": "shapes"})
+    policy = Policy.of(awake(name))
     policy.save(tmp_path / "policy.safetensors")
-    loaded = Policy.load(tmp_path / "policy.safetensors")
+    loaded = load_policy(tmp_path / "policy.safetensors")
     images, labels = torch.rand(9, 3, 12, 12), torch.randint(4, (9,))
     a, b = (p(images, labels, generator=torch.Generator().manual_seed(0)) for p in (policy, loaded))
     assert torch.equal(a, b) and not torch.equal(a, images)
@@ -126,6 +126,6 @@ def test_the_command_trains_with_it_and_a_resumed_run_keeps_it(name, tmp_path, c
     assert "policy.safetensors" in capsys.readouterr().out
     state = checkpoint.load(run / checkpoint.LAST)
     assert state["step"] == 2 and state["config"]["teach"]["augmenter"] == name
-    assert type(Policy.load(run / logs.POLICY).augmenter) is AUGMENTERS[name]
+    assert type(load_policy(run).augmenter) is AUGMENTERS[name]
     assert cli.main(["train", "--resume", str(run), "--teach.augmenter", "dda" if name == "neural" else "neural"]) == 2
     assert "teach.augmenter" in capsys.readouterr().err

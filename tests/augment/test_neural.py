@@ -195,7 +195,7 @@ def test_noise_of_a_group_goes_through_one_sub_network_and_each_image_keeps_its_
     noise[1] = noise[0]  # same group
     noise[9] = noise[8]
     noise[10] = noise[0]  # another group
-    out = mlp.from_noise(noise, Sources(live, live), "noise", 8)
+    out = mlp.from_noise(noise, Sources(live, live), "noise", 8, mlp.scores(2))
     assert out.shape == (11, 6)
     assert torch.allclose(out[0], out[1], atol=1e-6) and torch.allclose(out[8], out[9], atol=1e-6)
     assert not torch.allclose(out[0], out[2]) and not torch.allclose(out[0], out[10])

@@ -26,6 +26,10 @@ class Settings:
     classes: int | None = None  # None: no context
     group: int = 8  # images that share a snapshot of the replay, and whatever else a kind shares
 
+    def __post_init__(self) -> None:
+        if not (self.channels >= 1 and (self.classes is None or self.classes >= 1) and self.group >= 1):
+            raise ValueError("channels, classes and group must be at least 1")
+
 
 class Augmenter(nn.Module):
     """a_φ = g ∘ c. A kind defines ``_draw``, ``color``, ``warp`` and ``probabilities``.
@@ -34,6 +38,7 @@ class Augmenter(nn.Module):
     """
 
     name: ClassVar[str]
+    bends: ClassVar[bool] = False  # whether the warp follows the image and is no matrix
     settings: Settings
 
     def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Any:
@@ -47,6 +52,18 @@ class Augmenter(nn.Module):
 
     def warp(self, batch: Batch, draw: Any) -> Batch:
         """x̂ = g(x̃): image and mask alike; mask pixels about which nothing is known become IGNORE."""
+        raise NotImplementedError
+
+    def weakened(self, draw: Any, strength: float) -> Any:
+        """The same draw, scaled towards no change: as often, but less."""
+        raise NotImplementedError
+
+    def matrix(self, draw: Any, size: tuple[int, int]) -> Tensor:
+        """The warp as [B, 2, 3] in coordinates from -1 to 1, of images of this height and width, if it is affine."""
+        raise NotImplementedError
+
+    def ranges(self) -> dict[str, list[float]]:
+        """How far each part can go, for those who read about a policy."""
         raise NotImplementedError
 
     def probabilities(self) -> dict[str, Tensor]:

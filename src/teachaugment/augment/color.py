@@ -59,7 +59,7 @@ class ColorAugmentation(nn.Module):
 
     def unfolded(self, colors: Tensor, draw: ColorDraw) -> Tensor:
         """The map before the triangle wave, on colours [B, C, P] (or [1, C, P]): x + w ((alpha - 1) x + beta)."""
-        inputs = (4 * colors - 2).expand(len(draw.weight), -1, -1)  # the network sees colours as -2 … 2
+        inputs = (4 * colors - 2).expand(draw.weight.shape[0], -1, -1)  # the network sees colours as -2 … 2
         if isinstance(draw.shift, Tensor):
             inputs = inputs + draw.shift[:, :, None]
         raw_scale, raw_shift = draw.rgb(inputs).chunk(2, 1)

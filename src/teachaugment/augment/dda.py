@@ -41,6 +41,11 @@ class Settings(augmenter.Settings):
     stages: int = 2
     temperature: float = 0.05  # of the softmax and of the relaxed Bernoulli
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.policies >= 1 and self.stages >= 1 and self.temperature > 0):
+            raise ValueError("policies and stages must be at least 1, and temperature above 0")
+
 
 class Draw(NamedTuple):
     """Everything random, for each image and stage."""
@@ -108,6 +113,23 @@ class DDAAugmenter(Augmenter):
         image = in_full_precision(partial(in_stages, GEOMETRIC), batch.image, draw, draw.weight.dtype)
         mask = None if batch.mask is None else mask_in_stages(batch.mask, draw)
         return batch.replace(image=image, mask=mask)
+
+    def weakened(self, draw: Draw, strength: float) -> Draw:
+        """Magnitudes times ``strength``; of an operation without one, so much of its result. A mirror stays."""
+        no_magnitude = [operation in COLOR and not operation.reach for operation in OPERATIONS]
+        share = draw.weight.new_tensor([strength if none else 1.0 for none in no_magnitude])
+        return draw._replace(weight=draw.weight * share, strength=draw.strength * strength)
+
+    def matrix(self, draw: Draw, size: tuple[int, int]) -> Tensor:
+        canvas, matrix = torch.empty(size, device="meta"), stage_matrix(draw, 0)
+        last = matrix.new_tensor([[[0.0, 0.0, 1.0]]]).expand(len(matrix), 1, 3)
+        total = torch.cat([in_coordinates(matrix, canvas), last], 1)
+        for stage in range(1, draw.weight.shape[1]):  # what comes later is looked up first
+            total = total @ torch.cat([in_coordinates(stage_matrix(draw, stage), canvas), last], 1)
+        return total[:, :2]
+
+    def ranges(self) -> dict[str, list[float]]:
+        return {o.name: [-o.reach if o.signed else 0.0, o.reach] for o in LEARNED}
 
 
 def in_stages(operations: Sequence[Operation], image: Tensor, draw: Draw) -> Tensor:
@@ -182,13 +204,17 @@ def changed(operation: Operation, image: Tensor, draw: Draw, stage: int, rows: A
 
 def mask_in_stages(mask: Tensor, draw: Draw) -> Tensor:
     """The mask with the same geometry, and IGNORE where cutout painted."""
-    identity = torch.eye(2, 3, device=mask.device, dtype=draw.strength.dtype)
     for stage in range(draw.weight.shape[1]):
-        matrix = identity.expand(len(mask), 2, 3)
-        for operation in AFFINE:
-            drawn = draw.weight_of(operation, stage)[:, 0] > 0.5
-            matrix = torch.where(drawn, operation.function(draw.strength_of(operation, stage)), matrix)
-        mask = warp_mask(mask, in_coordinates(matrix.detach(), mask), IGNORE)
+        mask = warp_mask(mask, in_coordinates(stage_matrix(draw, stage).detach(), mask), IGNORE)
         painted = cover(mask, draw.strength_of(CUTOUT, stage), draw.centre[:, stage]) * draw.weight_of(CUTOUT, stage)
         mask = mask.masked_fill(painted[:, 0] > 0.5, IGNORE)
     return mask
+
+
+def stage_matrix(draw: Draw, stage: int) -> Tensor:
+    """The geometry of a stage, [B, 2, 3]: that of the affine operation drawn, if it is one."""
+    matrix = torch.eye(2, 3, device=draw.strength.device, dtype=draw.strength.dtype).expand(len(draw.weight), 2, 3)
+    for operation in AFFINE:
+        drawn = draw.weight_of(operation, stage)[:, 0] > 0.5
+        matrix = torch.where(drawn, operation.function(draw.strength_of(operation, stage)), matrix)
+    return matrix

@@ -73,6 +73,18 @@ def mask_at(mask: Tensor, grid: Tensor, fill: int) -> Tensor:
     return sample_at(mask[:, None].to(grid.dtype), grid, "nearest", float(fill))[:, 0].round().to(mask.dtype)
 
 
+def warp_points(points: Tensor, matrix: Tensor, size: tuple[int, int]) -> Tensor:
+    """Where the same warp moves points [..., 2], x and y in pixels of an image of this height and width.
+
+    ``matrix`` is [2, 3]. A pixel's centre is at half a pixel, so the image reaches from 0 to its width and height.
+    """
+    height, width = size
+    dtype = torch.promote_types(points.dtype, matrix.dtype)
+    half, matrix = torch.tensor([width / 2, height / 2], device=points.device, dtype=dtype), matrix.to(dtype)
+    back = torch.linalg.inv(matrix[:, :2]).mT  # the matrix says where a pixel comes from, not where it goes
+    return ((points.to(dtype) / half - 1 - matrix[:, 2]) @ back + 1) * half
+
+
 def lattice(channels: int, points: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """All colours of a regular lattice over [0, 1]^channels, [channels, points**channels], first channel fastest."""
     axis = torch.linspace(0, 1, points, device=device, dtype=dtype)

@@ -104,7 +104,14 @@ class MLP(nn.Module):
 
     def draw_units(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """For each of ``n`` sub-networks the units kept in either hidden layer, [n, kept] each."""
-        scores = torch.rand(2, n, self.hidden, device=self.first.weight.device, generator=generator)
+        return self.units(self.scores(n, generator))
+
+    def scores(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """The random numbers [2, n, hidden] that decide which units ``n`` sub-networks keep."""
+        return torch.rand(2, n, self.hidden, device=self.first.weight.device, generator=generator)
+
+    def units(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Those with the highest scores."""
         first, second = scores.topk(self.kept, sorted=False).indices
         return first, second
 
@@ -112,7 +119,7 @@ class MLP(nn.Module):
         """Cut the sub-networks out of the weights that ``source`` holds for the network ``name``."""
         first, second = units
         scale = self.hidden / self.kept  # keeps the expectation, as 1 / (1 - dropout) does in ordinary dropout
-        outputs = torch.arange(self.outputs, device=first.device).expand(len(first), -1)
+        outputs = torch.arange(self.outputs, device=first.device).expand(first.shape[0], -1)
         return SubNetwork(
             weights=(
                 source.rows(f"{name}.first.weight", first),
@@ -126,12 +133,10 @@ class MLP(nn.Module):
             ),
         )
 
-    def from_noise(
-        self, noise: Tensor, sources: Sources, name: str, group: int, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def from_noise(self, noise: Tensor, sources: Sources, name: str, group: int, scores: Tensor) -> Tensor:
         """One noise vector per image, [B, inputs] to [B, outputs]; each group of images shares a sub-network."""
         n, inputs = noise.shape
-        groups = -(-n // group)
-        network = self.select(sources.groups, name, self.draw_units(groups, generator))
+        groups = scores.shape[1]
+        network = self.select(sources.groups, name, self.units(scores))
         columns = F.pad(noise, (0, 0, 0, groups * group - n)).reshape(groups, group, inputs).mT
         return network(columns, normalize=True).mT.reshape(groups * group, self.outputs)[:n]

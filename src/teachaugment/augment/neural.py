@@ -28,6 +28,21 @@ class Settings(augmenter.Settings):
     affine_width: float = 0.5  # A in (-0.25, 0.25)
     temperature: float = 0.05
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.noise >= 1 and 0 <= self.dropout < 1 and self.temperature > 0):
+            raise ValueError("noise must be at least 1, dropout within [0, 1) and temperature above 0")
+
+
+class Noise(NamedTuple):
+    """All that is random in a draw but the context. Kept are the units with the highest numbers, in either layer."""
+
+    applied: Tensor  # [B, 2], uniform: whether colour and geometry act
+    z: Tensor  # [B, noise], normal
+    color_units: Tensor  # [2, groups, hidden], uniform
+    geometry_units: Tensor  # [2, groups, hidden], uniform
+    rgb_units: Tensor  # [2, B, hidden], uniform
+
 
 class Draw(NamedTuple):
     """One augmentation per image, drawn once and applied to image, mask, boxes alike."""
@@ -56,27 +71,54 @@ class NeuralAugmenter(Augmenter):
         return {"color": color, "geometric": geometric}
 
     def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Draw:
-        device, settings = self.device, self.settings
-        dtype = torch.promote_types(self.log_odds.dtype, torch.float32)
-        if settings.classes is None:
-            context = torch.zeros(n, dtype=torch.long, device=device)  # the one row of the log-odds
-        elif context is None:  # marginalise over the classes: draw one
-            context = torch.randint(settings.classes, (n,), device=device, generator=generator)
+        classes = self.settings.classes
+        if classes is not None and context is None:  # marginalise over the classes: draw one
+            context = torch.randint(classes, (n,), device=self.device, generator=generator)
+        return self.draw_from(self.noise(n, self.settings.group, generator), context, sources, self.settings.group)
 
-        uniform = torch.rand(n, 2, device=device, generator=generator)
-        applied = bernoulli(context_rows(sources.images, "log_odds", context), uniform, settings.temperature)
+    def noise(self, n: int, group: int, generator: torch.Generator | None = None) -> Noise:
+        """For ``n`` images, of which each group shares the units of the noise networks."""
+        dtype, groups = torch.promote_types(self.log_odds.dtype, torch.float32), -(-n // group)
+        return Noise(
+            torch.rand(n, 2, device=self.device, generator=generator),
+            torch.randn(n, self.settings.noise, device=self.device, dtype=dtype, generator=generator),
+            self.colors.noise.scores(groups, generator),
+            self.geometry.noise.scores(groups, generator),
+            self.colors.rgb.scores(n, generator),
+        )
+
+    def draw_from(self, noise: Noise, context: Tensor | None, sources: Sources, group: int) -> Draw:
+        """The draw as a function of the noise."""
+        settings, color, geometry = self.settings, self.colors, self.geometry
+        if settings.classes is None or context is None:
+            context = torch.zeros_like(noise.applied[:, 0], dtype=torch.long)  # the one row of the log-odds
 
         def shift(network: str) -> Tensor | float:
             return 0.0 if settings.classes is None else context_rows(sources.images, f"{network}.context", context)
 
-        z = torch.randn(n, settings.noise, device=device, dtype=dtype, generator=generator)
-        color, geometry = self.colors, self.geometry
-        level = color.noise.from_noise(z + shift("colors.noise"), sources, "colors.noise", settings.group, generator)
-        raw = geometry.noise.from_noise(
-            z + shift("geometry.noise"), sources, "geometry.noise", settings.group, generator
+        applied = bernoulli(context_rows(sources.images, "log_odds", context), noise.applied, settings.temperature)
+        level = color.noise.from_noise(
+            noise.z + shift("colors.noise"), sources, "colors.noise", group, noise.color_units
         )
-        rgb = color.rgb.select(sources.images, "colors.rgb", color.rgb.draw_units(n, generator))
+        raw = geometry.noise.from_noise(
+            noise.z + shift("geometry.noise"), sources, "geometry.noise", group, noise.geometry_units
+        )
+        rgb = color.rgb.select(sources.images, "colors.rgb", color.rgb.units(noise.rgb_units))
         return Draw(ColorDraw(rgb, shift("colors.rgb"), level, applied[:, 0]), geometry.matrix(raw, applied[:, 1]))
+
+    def weakened(self, draw: Draw, strength: float) -> Draw:
+        """α - 1, β and A, times ``strength``."""
+        identity = torch.eye(2, 3, device=draw.affine.device, dtype=draw.affine.dtype)
+        color = draw.color._replace(weight=strength * draw.color.weight)
+        return Draw(color, identity + strength * (draw.affine - identity))
+
+    def matrix(self, draw: Draw, size: tuple[int, int]) -> Tensor:
+        return draw.affine
+
+    def ranges(self) -> dict[str, list[float]]:
+        s = self.settings
+        around = {"scale": (1.0, s.scale_width), "shift": (0.0, s.shift_width), "affine": (0.0, s.affine_width)}
+        return {name: [middle - width / 2, middle + width / 2] for name, (middle, width) in around.items()}
 
     def color(self, batch: Batch, draw: Draw) -> Batch:
         return batch.replace(image=in_full_precision(self.colors, batch.image, draw.color, draw.affine.dtype))

@@ -37,6 +37,11 @@ class Settings(augmenter.Settings):
     hidden: int = 32
     dropout: float = 0.5
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (min(self.perturb, self.deform, self.noise, self.hidden) >= 1 and 0 <= self.dropout < 1):
+            raise ValueError("perturb, deform, noise and hidden must be at least 1, dropout within [0, 1)")
+
 
 class Weights(NamedTuple):
     """A layer's weights, one set for each group of images."""
@@ -131,12 +136,14 @@ class Draw(NamedTuple):
     deform: dict[str, Weights]
     deform_noise: Tensor  # [B, code]
     affine: Tensor  # [B, 2, 3]
+    strength: float = 1.0  # of perturbation and deformation
 
 
 class OnlineAugmenter(Augmenter):
     """Perturbation, then deformation and affine map in one."""
 
     name = "online"
+    bends = True
     settings: Settings
 
     def __init__(self, channels: int = 3, classes: int | None = None, **shape: Any) -> None:
@@ -155,7 +162,8 @@ class OnlineAugmenter(Augmenter):
         def noise(size: int) -> Tensor:
             return torch.randn(n, size, device=self.device, generator=generator)
 
-        raw = self.affine.from_noise(noise(s.noise), sources, "affine", s.group, generator).reshape(n, 2, 3)
+        z, scores = noise(s.noise), self.affine.scores(groups, generator)
+        raw = self.affine.from_noise(z, sources, "affine", s.group, scores).reshape(n, 2, 3)
         return Draw(
             self.perturb.read(sources.groups, "perturb", groups),
             noise(s.perturb),
@@ -175,14 +183,21 @@ class OnlineAugmenter(Augmenter):
         mask = None if batch.mask is None else mask_at(batch.mask, grid.detach(), IGNORE)
         return batch.replace(image=warped, mask=mask)
 
+    def weakened(self, draw: Draw, strength: float) -> Draw:
+        identity = torch.eye(2, 3, device=draw.affine.device, dtype=draw.affine.dtype)
+        return draw._replace(affine=identity + strength * (draw.affine - identity), strength=strength)
+
+    def ranges(self) -> dict[str, list[float]]:
+        return {}  # nothing bounds it
+
     def perturbed(self, image: Tensor, draw: Draw) -> Tensor:
         """x + Δ(x), folded back into [0, 1] as in the neural augmenter."""
-        change = self.perturb(image, draw.perturb, draw.perturb_noise, self.settings.group)
+        change = draw.strength * self.perturb(image, draw.perturb, draw.perturb_noise, self.settings.group)
         return triangle_wave(image + F.interpolate(change, image.shape[2:], mode="bilinear", align_corners=False))
 
     def field(self, image: Tensor, draw: Draw) -> Tensor:
         """How far from itself each output pixel reads, [B, 2, H, W], in coordinates from -1 to 1; cubic in between."""
-        points = self.deform(image, draw.deform, draw.deform_noise, self.settings.group)
+        points = draw.strength * self.deform(image, draw.deform, draw.deform_noise, self.settings.group)
         return F.interpolate(points, image.shape[2:], mode="bicubic", align_corners=False)
 
     def grid(self, image: Tensor, draw: Draw) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -70,6 +72,18 @@ class DataSet:
     std: tuple[float, ...]
     val: Split | FolderSplit | None = None
     colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the training images and their classes: by their pixels if they are in memory, otherwise by their names."""
+        train, digest = self.train, hashlib.blake2b(repr(self.classes).encode(), digest_size=16)
+        digest.update(train.label.cpu().numpy().tobytes())
+        if isinstance(train, Split):
+            for part in train.image.split(4096):
+                digest.update(part.cpu().numpy().tobytes())
+        else:
+            digest.update("\n".join(train.paths).encode())
+        return digest.hexdigest()
 
 
 def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:

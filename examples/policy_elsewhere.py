@@ -1,0 +1,115 @@
+"""A learned policy in a training that knows nothing of TeachAugment: plain torchvision data, transforms and network.
+
+python examples/policy_elsewhere.py --policy runs/RUN --data FOLDER   # FOLDER/train/<class>/*, FOLDER/test/<class>/*
+python examples/policy_elsewhere.py                                   # learns a policy on built-in images first
+
+The second form learns on images of 32 pixels and trains another network on a folder of images of 48 pixels.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset
+from torchvision.datasets import ImageFolder
+from torchvision.models import shufflenet_v2_x0_5
+from torchvision.transforms import v2
+from torchvision.transforms.v2.functional import to_pil_image
+
+from teachaugment import TeachAugment, load_policy
+from teachaugment.data.shapes import shapes
+
+
+class Transformed(Dataset):
+    """A data set whose transform sees the label too: the policy then knows what it augments."""
+
+    def __init__(self, data: Dataset, transform) -> None:
+        self.data, self.transform = data, transform
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int):
+        return self.transform(*self.data[i])
+
+
+def elsewhere(policy_path: Path, root: Path, epochs: int) -> float:
+    """Train on the folder with the policy; the accuracy on its test images."""
+    train, test = ImageFolder(root / "train"), ImageFolder(root / "test")
+    policy = load_policy(policy_path, classes=train.classes)  # labels are matched by the names of the classes
+    to_tensor = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)]
+    train = Transformed(train, v2.Compose([v2.RandomHorizontalFlip(), policy, *to_tensor]))
+    test = Transformed(test, v2.Compose(to_tensor))
+
+    model = shufflenet_v2_x0_5(num_classes=len(test.data.classes))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    loader = DataLoader(train, batch_size=32, shuffle=True, drop_last=True, num_workers=2)
+    for epoch in range(epochs):
+        model.train()
+        for images, labels in loader:
+            loss = cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch + 1:3d}  loss {loss.item():.3f}")
+    model.eval()
+    with torch.no_grad():
+        right = [model(images).argmax(1) == labels for images, labels in DataLoader(test, batch_size=100)]
+    return torch.cat(right).float().mean().item()
+
+
+def learn(path: Path, epochs: int, count: int) -> None:
+    """A policy from a short training on the built-in images, as in plain_loop.py."""
+    data = shapes(train=count, test=10)
+    images, labels = data.train.image.float() / 255, data.train.label
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(4),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, len(data.classes)),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    teach = TeachAugment(model, num_classes=len(data.classes), n_inner=1, n_buffer=1)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(images)).split(50):
+            loss = cross_entropy(model(teach(images[rows], labels[rows])), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            teach.step(images[rows], labels[rows])
+        teach.end_epoch()
+    teach.policy(classes=data.classes, data="shapes").save(path)
+    print(f"policy saved to {path}")
+
+
+def write_folder(root: Path, train: int, test: int) -> None:
+    data = shapes(train=train, test=test, size=48)
+    for split in ("train", "test"):
+        part = getattr(data, split)
+        for i, (image, label) in enumerate(zip(part.image, part.label.tolist(), strict=True)):
+            folder = root / split / data.classes[label]
+            folder.mkdir(parents=True, exist_ok=True)
+            to_pil_image(image).save(folder / f"{i}.png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", type=Path, help="a policy file or a run directory; default: one is learned first")
+    parser.add_argument("--data", type=Path, help="a folder with train/ and test/; default: built-in images")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--train", type=int, default=500, help="training images, where they are built in")
+    parser.add_argument("--test", type=int, default=1000, help="test images, where they are built in")
+    args = parser.parse_args()
+    policy = args.policy or Path("policy.safetensors")
+    if args.policy is None:
+        learn(policy, args.epochs, args.train)
+    with tempfile.TemporaryDirectory() as scratch:
+        if args.data is None:
+            write_folder(Path(scratch), args.train, args.test)
+        print(f"test accuracy {elsewhere(policy, args.data or Path(scratch), args.epochs):.1%}")
+
+
+if __name__ == "__main__":
+    main()

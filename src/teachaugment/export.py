@@ -1,0 +1,120 @@
+"""``teachaugment export``: what a run has learned, as files to take along."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from teachaugment.errors import UserError
+
+if TYPE_CHECKING:
+    from teachaugment.policy import Policy
+
+EXAMPLES = """\
+examples:
+  teachaugment export runs/RUN                               writes runs/RUN/policy.safetensors and policy.md
+  teachaugment export runs/RUN --checkpoint best -o bees.safetensors
+  teachaugment export runs/RUN --snapshots -o replay.safetensors
+  teachaugment export runs/RUN --onnx policy.onnx
+
+A policy is used by teachaugment.load_policy in Python and by teachaugment train --policy, and seen with preview.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: policy.safetensors in the run directory")
+    parser.add_argument(
+        "--checkpoint", choices=("last", "best"), default="last", help="best: chosen on the validation split [last]"
+    )
+    parser.add_argument("--snapshots", action="store_true", help="take the earlier augmenters of the replay along")
+    parser.add_argument("--onnx", metavar="FILE", help="write it as ONNX too, a function of images and given noise")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from teachaugment import checkpoint, logs
+
+    path = Path(arguments.run)
+    if not path.is_dir():
+        raise UserError(f"{path} is not a run directory; look under runs/")
+    state = checkpoint.load(path / (checkpoint.BEST if arguments.checkpoint == "best" else checkpoint.LAST))
+    policy = policy_of(state, measured_in(path, arguments.checkpoint, state), arguments.snapshots)
+    output = Path(arguments.output) if arguments.output else path / logs.POLICY
+    card = write(policy, output)
+    print(f"{output}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
+    if arguments.onnx:
+        from teachaugment.given_noise import write_onnx
+
+        height, width = state["data"]["size"]
+        write_onnx(policy, Path(arguments.onnx), height, width)
+        print(f"{arguments.onnx}  the same as a function of images of {height}×{width} and noise")
+    return 0
+
+
+def policy_of(state: dict[str, Any], measured: dict[str, Any] | None = None, snapshots: bool = False) -> Policy:
+    """The policy in a run's state, as the trainer has it and its checkpoints keep it."""
+    import torch
+
+    from teachaugment.augment import create
+    from teachaugment.policy import Policy
+    from teachaugment.replay import Replay
+
+    config, data, teach = state["config"], state["data"], state["teach"]
+    if teach is None:
+        raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
+    with torch.random.fork_rng(devices=[]):
+        augmenter = create(teach["kind"], **teach["settings"])
+    augmenter.load_state_dict(teach["augmenter"])
+    replay = None
+    if snapshots and teach["replay"]["count"]:
+        replay = Replay(augmenter, config["teach"]["replay_decay"])
+        replay.load_state_dict(teach["replay"])
+    return Policy(
+        augmenter,
+        replay=replay,
+        classes=data["classes"] if augmenter.settings.classes else None,
+        normalization={"mean": data["mean"], "std": data["std"]},
+        provenance={
+            "task": config["task"],
+            "data": data["name"],
+            "fingerprint": data["fingerprint"],
+            "images": data["train_images"],
+            "size": list(data["size"]),
+            "model": config["model"]["name"],
+            "epochs": state["epoch"],
+            "seed": config["seed"],
+            "measured": measured,
+        },
+    )
+
+
+def measured_as(split: str, metric: str, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What was measured with the target and the teacher on a split, for the policy's provenance."""
+    return {"split": split, "metric": metric, **{name: float(result[metric]) for name, result in results.items()}}
+
+
+def measured_in(path: Path, which: str, state: dict[str, Any]) -> dict[str, Any] | None:
+    """The same from a finished run's ``metrics.json``, if it is of this state."""
+    from teachaugment.logs import METRICS
+
+    try:
+        metrics = json.loads((path / METRICS).read_text(encoding="utf-8"))
+        found = metrics["best"] if which == "best" else metrics
+        if found["epoch"] == state["epoch"]:
+            return measured_as("test", metrics.get("metric", "accuracy"), found["test"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def write(policy: Policy, path: Path) -> Path:
+    """The policy and, beside it, its model card, whose path is returned."""
+    from teachaugment.card import card
+    from teachaugment.checkpoint import write_atomically
+
+    beside, text = path.with_suffix(".md"), card(policy, path.name)
+    policy.save(path)
+    write_atomically(beside, lambda file: file.write(text.encode()))
+    return beside
