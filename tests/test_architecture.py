@@ -84,7 +84,10 @@ RULES = [
     Rule("flags.py", {"config", "errors", "presets", "settings"}),
     Rule("table.py"),
     Rule("listing.py", {"errors", "models", "presets"}, {"torch"}),
-    Rule("checkpoint.py", {"errors"}, {"torch"}),
+    Rule("files.py", {"errors"}),
+    Rule("interrupts.py", {"distributed"}),
+    Rule("progress.py", {"distributed", "evaluate", "tasks"}, {"torch"}),
+    Rule("checkpoint.py", {"errors", "files"}, {"torch"}),
     Rule("precision.py", {"errors"}, {"torch"}),
     Rule("pretrained.py", {"checkpoint", "data", "errors", "models"}, {"torch"}),
     Rule("optim.py", {"errors"}, {"torch"}),
@@ -96,21 +99,34 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "config", "data", "distributed", "errors"),
-            *("consistency", "evaluate", "logs", "losses", "optim", "overlay", "pictures", "policy", "precision"),
-            *("seeds", "tasks", "teachers"),
+            *("consistency", "evaluate", "interrupts", "logs", "losses", "optim", "overlay", "pictures", "policy"),
+            *("precision", "progress", "seeds", "tasks", "teachers"),
         },
         {"torch"},
     ),
     Rule("card.py", {"policy"}, {"yaml"}),
     Rule(
         "export.py",
-        {"augment", "card", "checkpoint", "errors", "given_noise", "logs", "policy", "replay"},
+        {"augment", "card", "checkpoint", "errors", "files", "given_noise", "logs", "policy", "replay"},
         {"torch"},
     ),
     Rule("preview.py", {"batch", "errors", "pictures", "policy", "seeds"}, {"PIL", "numpy", "torch"}),
     Rule("explore.py", {"errors", "policy", "preview"}, {"PIL", "gradio", "torchvision"}),
     Rule(
-        "run.py", {"checkpoint", "distributed", "errors", "evaluate", "export", "logs", "pictures", "train"}, {"torch"}
+        "run.py",
+        {
+            "checkpoint",
+            "distributed",
+            "errors",
+            "evaluate",
+            "export",
+            "files",
+            "interrupts",
+            "logs",
+            "pictures",
+            "train",
+        },
+        {"torch"},
     ),
     Rule(
         "strategies.py", {"augment", "batch", "config", "consistency", "data", "errors", "policy", "tasks"}, {"torch"}
@@ -123,7 +139,7 @@ RULES = [
     Rule("compare/progress.py", {"compare.plan", "compare.rows", "logs"}),
     Rule("compare/statistics.py", {"compare.rows", "errors"}),
     Rule("compare/picture.py", {"pictures"}, {"PIL"}),
-    Rule("compare/*.py", {"build", "checkpoint", "compare", "config", "errors", "flags", "logs", "table"}),
+    Rule("compare/*.py", {"build", "checkpoint", "compare", "config", "errors", "files", "flags", "logs", "table"}),
     # The benchmark measures all of it; its plan and its flags are read before torch is.
     Rule("bench/plan.py"),
     Rule("bench/command.py", {"bench", "errors", "flags", "models", "table"}, {"torch"}),
@@ -132,7 +148,7 @@ RULES = [
         "cli.py",
         {
             *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config"),
-            *("distributed", "errors", "explore", "export", "flags", "listing", "logs", "preview", "run"),
+            *("distributed", "errors", "explore", "export", "flags", "interrupts", "listing", "logs", "preview", "run"),
         },
     ),
 ]

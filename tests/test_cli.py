@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -155,17 +156,28 @@ def test_resume_by_the_command(run, tmp_path, capsys):
     assert checkpoint.load(run / checkpoint.LAST)["epoch"] == 2
     assert cli.main(["train", "--resume", str(copy), "--lr", "0.7"]) == 2
     assert "optim.lr: 0.1 -> 0.7" in capsys.readouterr().err
+    with pytest.warns(match=r"optim.lr: 0.1 -> 0.7\); going on all the same"):
+        assert cli.main(["train", "--resume", str(copy), "--lr", "0.7", "--epochs", "4", "--force"]) == 0
+    assert checkpoint.load(copy / checkpoint.LAST)["config"]["optim"]["lr"] == 0.7
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     from teachaugment.train import Trainer
 
+    step = Trainer.train_step
+
     def interrupted(self, *arguments):
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *arguments)
 
     monkeypatch.setattr(Trainer, "train_step", interrupted)
+    before = signal.getsignal(signal.SIGINT)
     assert cli.main(["train", *FAST, "--output", str(tmp_path / "run")]) == 130
-    assert f"train --resume {tmp_path / 'run'}" in capsys.readouterr().err
+    assert (
+        f"stopped by SIGINT; continue with: teachaugment train --resume {tmp_path / 'run'}" in capsys.readouterr().err
+    )
+    assert checkpoint.load(tmp_path / "run" / checkpoint.LAST)["step"] == 1
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("words", [["shapes-small"], ["--preset", "shapes-small"]])

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from teachaugment import TeachAugment, build, checkpoint, cli, distributed, logs
+from teachaugment import TeachAugment, build, checkpoint, cli, distributed, interrupts, logs
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
@@ -272,7 +272,8 @@ def test_one_process_writes_and_speaks_and_a_resumed_run_is_the_same(little, tmp
     whole.results()
     assert "2 processes × 4 = 8 images per step, lr 0.1" in (tmp_path / "whole" / "err0").read_text()
     assert (tmp_path / "whole" / "err1").read_text() == (tmp_path / "whole" / "out1").read_text() == ""
-    names = {logs.CONFIG, logs.LOG, logs.METRICS, logs.POLICY, logs.PICTURE, checkpoint.LAST}
+    names = {logs.CONFIG, logs.LOG, logs.METRICS, logs.POLICY, logs.CARD, logs.PICTURE}
+    names |= {checkpoint.LAST, checkpoint.PREVIOUS}
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
     lines = [json.loads(line) for line in (tmp_path / "a" / logs.LOG).read_text().splitlines()]
     assert [line["event"] for line in lines] == ["start", "epoch", "epoch", "epoch", "end"]
@@ -299,6 +300,30 @@ def test_a_run_goes_on_with_another_number_of_processes_if_its_steps_stay_the_sa
     assert "steps of 2 × 4 images" in (said := capsys.readouterr().err) and "continue it with --accumulate 2" in said
     assert cli.main(["train", "--resume", str(path), "--epochs", "2", "--accumulate", "2"]) == 0
     assert checkpoint.load(path / checkpoint.LAST)["epoch"] == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "rank", "codes"),
+    [(signal.SIGTERM, 1, [143, 143]), (signal.SIGKILL, 0, [-9, 2]), (signal.SIGKILL, 1, [2, -9])],
+)
+def test_a_run_stopped_in_one_process_in_mid_epoch_goes_on_to_the_same_result(little, tmp_path, number, rank, codes):
+    """Asked, all stop at the same step and save; killed, the others end, and the last checkpoint is there."""
+    fast = [*FAST, "--epochs", "3", "--train.save_minutes", "1e-9"]
+    Processes(command("train", *fast, "--output", str(tmp_path / "a")), tmp_path / "whole").results()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "MOURNING", 0.2)
+        patch.setattr(interrupts, "ASK_EVERY", 0)  # at every step
+        stop_at(patch, 6, rank, lambda: os.kill(os.getpid(), number))
+        stopped = Processes(command("train", *fast, "--output", str(tmp_path / "b")), tmp_path / "1")
+        assert stopped.end() == codes, stopped.said()
+    state = checkpoint.load(tmp_path / "b" / checkpoint.LAST)
+    assert state["epoch"] == 1 and state["step"] > 4 and state["progress"]["summed"]["total_loss"].shape == (2,)
+    Processes(command("train", "--resume", str(tmp_path / "b")), tmp_path / "2").results()
+    a, b = (checkpoint.load(tmp_path / name / checkpoint.LAST) for name in "ab")
+    del a["config"], b["config"]
+    assert_close(a, b, tolerance=0)
+    a, b = ([json.loads(line) for line in (tmp_path / name / logs.LOG).read_text().splitlines()] for name in "ab")
+    assert [{**line, "time": 0} for line in a] == [{**line, "time": 0} for line in b]
 
 
 def test_an_error_in_one_process_ends_all_and_is_said_once(little, monkeypatch, tmp_path):

@@ -48,10 +48,10 @@ def test_advice_is_given_once():
 
 def test_a_resumed_log_has_no_line_from_after_the_checkpoint(tmp_path):
     path = tmp_path / "log.jsonl"
-    records = [{"event": "start", "step": 0}, *({"event": "epoch", "step": 5 * i} for i in (1, 2, 3))]
+    records = [{"event": "start", "step": 0}, *({"event": "epoch", "epoch": i, "step": 5 * i} for i in (1, 2, 3))]
     path.write_text("".join(json.dumps(record) + "\n" for record in records) + '{"event": "ep')
-    log = Log(path, step=10)
-    log.write({"event": "epoch", "step": 15, "new": True})
+    log = Log(path, epoch=2)
+    log.write({"event": "epoch", "epoch": 3, "step": 15, "new": True})
     log.close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [*records[:3], {**records[3], "new": True}]
 

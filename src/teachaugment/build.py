@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from teachaugment.config import MAY_CHANGE, MAY_DIFFER, Config, changes, flatten
 from teachaugment.consistency import DISTANCES, Consistency
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
+from teachaugment.files import write_atomically
 from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
 from teachaugment.optim import sgd
 from teachaugment.policy import Policy
@@ -174,19 +176,20 @@ def build(config: Config, dataset: DataSet | None = None, restored: bool = False
     return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision, consistency=regular)
 
 
-def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Trainer, Path]:
+def resume(config: Config, path: Path, into: Path | None = None, force: bool = False) -> tuple[Trainer, Path]:
     """The run in ``path`` as its last checkpoint left it, to go on there, or in a copy of it, ``into``.
 
-    A run that was stopped before its first checkpoint starts again from the beginning.
+    Other settings or other data than the run began with are refused; with ``force`` they are only told. A run that was
+    stopped before its first checkpoint starts again from the beginning.
     """
-    last = path / checkpoint.LAST
-    state = distributed.share(lambda: checkpoint.load(last) if last.exists() else None)
+    state, file = distributed.share(lambda: checkpoint.newest(path) if checkpoint.exists(path) else (None, path))
     if state is not None:
-        before = from_dict(state["config"], str(path / checkpoint.LAST))
-        if different := changes(before, config):
-            raise UserError(
-                f"{path} was trained with other settings ({'; '.join(different)}); "
-                f"a resumed run may change only {', '.join(MAY_CHANGE)}"
+        different = changes(from_dict(state["config"], str(file)), config)
+        if different:
+            _refuse(
+                f"{path} was trained with other settings ({'; '.join(different)})",
+                f"a resumed run may change only {', '.join(MAY_CHANGE)}",
+                force,
             )
         _same_parts(state, config, path)
         if state["epoch"] > config.train.epochs:
@@ -196,15 +199,18 @@ def resume(config: Config, path: Path, into: Path | None = None) -> tuple[Traine
         distributed.share(lambda: logs.check_output(config))
     trainer = build(config, restored=state is not None)
     if state is not None:
-        _same_data(state["data"], trainer.data, path)
+        if other := _other_data(state["data"], trainer.data):
+            _refuse(f"{path} was trained on {other}", "name the data it began with", force)
         if trainer.policy is not None and state.get("policy") != trainer.policy_fingerprint:
             raise UserError(f"{config.augment.policy} is not the policy that {path} was trained with; it has changed")
-        trainer.load_state_dict(state, path / checkpoint.LAST)
+        trainer.load_state_dict(state, file)
 
     def prepare() -> None:
         if where != path:
             shutil.copytree(path, where, dirs_exist_ok=True)
-        checkpoint.write_atomically(where / logs.CONFIG, lambda file: file.write(to_yaml(config).encode()))
+        if file.name == checkpoint.PREVIOUS:
+            checkpoint.set_aside(where)
+        write_atomically(where / logs.CONFIG, lambda file: file.write(to_yaml(config).encode()))
 
     distributed.share(prepare)
     return trainer, where
@@ -223,12 +229,27 @@ def _same_parts(state: dict[str, Any], config: Config, path: Path) -> None:
         )
 
 
-def _same_data(saved: dict[str, Any], dataset: DataSet, path: Path) -> None:
-    """The images a run goes on with must be those it began with."""
+def _refuse(wrong: str, right: str, force: bool) -> None:
+    if not force:
+        raise UserError(f"{wrong}; {right}, or add --force to go on all the same")
+    warnings.warn(f"{wrong}; going on all the same", stacklevel=2)
+
+
+def _other_data(saved: dict[str, Any], dataset: DataSet) -> str | None:
+    """The images a run goes on with must be those it began with: how they differ, or None."""
     if saved["classes"] != list(dataset.classes):
-        raise UserError(f"{path} was trained on the classes {_few(saved['classes'])}, not {_few(dataset.classes)}")
+        return f"the classes {_few(saved['classes'])}, not {_few(dataset.classes)}"
     if saved["train_images"] != len(dataset.train):
-        raise UserError(f"{path} was trained on {saved['train_images']} images; now there are {len(dataset.train)}")
+        return f"{saved['train_images']} images; now there are {len(dataset.train)}"
+    for name in ("mean", "std"):
+        before, now = saved[name], list(getattr(dataset, name))
+        if max(abs(a - b) for a, b in zip(before, now, strict=True)) > 1e-3:  # decoders differ by less
+            return f"images whose {name} was {_numbers(before)}; now it is {_numbers(now)}"
+    return None
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)
 
 
 def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> dict[str, Any]:
@@ -238,8 +259,10 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
     """
     if config.augment.strategy in STRATEGIES.keys() - PLAIN:  # its file, for one, may be gone
         config = replace(config, augment=replace(config.augment, strategy="none"))
-    name = checkpoint.BEST if which == "best" and (path / checkpoint.BEST).exists() else checkpoint.LAST
-    state = distributed.share(lambda: checkpoint.load(path / name))
+    best = path / checkpoint.BEST
+    state, file = distributed.share(
+        lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
+    )
     saved, splits = state["data"], ["test"]
     if other is not None:
         height, width = saved["size"]
@@ -257,8 +280,8 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
             raise UserError(f"the {what} of {config.data.path} must be that of {path}, {theirs}, not {mine}")
     dataset = replace(dataset, train=dataset.train.whole(), mean=tuple(saved["mean"]), std=tuple(saved["std"]))
     trainer = build(config, dataset, restored=True)
-    trainer.load_state_dict(state, path / name)
-    about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch, "data": config.data.path}
+    trainer.load_state_dict(state, file)
+    about = {"run": str(path), "checkpoint": file.name, "epoch": trainer.epoch, "data": config.data.path}
     return {**about, "metric": trainer.task.metric, "classes": dataset.classes, "test": trainer.evaluate(*splits)}
 
 
@@ -282,6 +305,12 @@ def strategy_text(trainer: Trainer) -> str:
     else:
         detail = f"it knows {classes if known is None else known} of {classes} classes by name"
     return f"{name} {trainer.config.augment.policy} of {policy.provenance.get('data', 'unknown data')} ({detail})"
+
+
+def place(trainer: Trainer) -> str:
+    """How far a run has come."""
+    epochs = f"epoch {trainer.epoch} of {trainer.config.train.epochs}"
+    return epochs if trainer.progress is None else f"{epochs}, at step {trainer.step:,} of {trainer.total_steps:,}"
 
 
 def describe(trainer: Trainer, path: Path) -> str:

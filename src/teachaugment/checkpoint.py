@@ -1,73 +1,133 @@
-"""Checkpoints that are either whole or not there, and that cannot run code when they are read.
+"""Checkpoints that are whole or not there, that know when they are damaged, and that cannot run code when read.
 
-Written to a temporary file in the same directory, flushed to the disk and renamed. Read with
-``torch.load(weights_only=True)`` and never otherwise: they hold tensors, numbers, texts, lists and dictionaries only.
+A file is what ``torch.save`` writes, and behind it a line with the SHA-256 of all before it: one file, so that content
+and checksum can never be of two ages. ``torch.load(weights_only=True)`` reads it, and only once the checksum is right:
+it holds tensors, numbers, texts, lists and dictionaries only.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
+import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import torch
 
 from teachaugment.errors import UserError
+from teachaugment.files import write_atomically
 
-FORMAT = 1
-LAST, BEST = "last.pt", "best.pt"
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """Replace ``path`` by what ``write`` puts into a file; a crash leaves the old content or the new, never a mix."""
-    temporary = path.with_name(f".{path.name}.tmp")  # one name: what a killed process left is overwritten
-    try:
-        with open(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)
+FORMAT = 2
+LAST, PREVIOUS, BEST, DAMAGED = "last.pt", "previous.pt", "best.pt", "damaged.pt"
+MARK = b"\nsha256 "  # then 64 hexadecimal digits and a newline, and the file ends
+TRAILER = len(MARK) + 64 + 1
+CHUNK = 2**20
 
 
-def sync_directory(path: Path) -> None:
-    """Make a rename last through a power cut. Not every system can open a directory; then there is nothing to do."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+class Damaged(UserError):
+    """A checkpoint that is not what was written."""
 
 
-def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a state of plain containers, numbers and tensors."""
-    write_atomically(path, lambda file: torch.save({"format": FORMAT, **state}, file))
+class _Hashed:
+    """A file that sums up what is written to it."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.digest = file, hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        try:
+            return self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def save(path: Path, state: dict[str, Any], keep: Path | None = None) -> None:
+    """Write a state of plain containers, numbers and tensors; ``keep`` is the name that the file before it gets."""
+
+    def write(file: BinaryIO) -> None:
+        hashed = _Hashed(file)
+        try:
+            torch.save({"format": FORMAT, **state}, cast(BinaryIO, hashed))
+        except RuntimeError:  # torch's writer has its own words for what the file said
+            raise hashed.error or OSError("torch.save failed") from None
+        file.write(MARK + hashed.digest.hexdigest().encode() + b"\n")
+
+    write_atomically(path, write, keep)
 
 
 def load(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     """Read a checkpoint; a damaged or foreign file is refused, and nothing in it is executed."""
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        with open(path, "rb") as file:
+            _check(file, path)
+            state = torch.load(file, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise UserError(f"there is no checkpoint {path}") from None
     except pickle.UnpicklingError:
         raise UserError(f"{path} is not a checkpoint of teachaugment: it holds more than tensors and numbers") from None
     except (RuntimeError, ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(f"cannot read the checkpoint {path}: it is damaged ({_first_line(error)})") from None
+        raise Damaged(f"cannot read the checkpoint {path}: it is damaged ({_reason(error)})") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path} is not a checkpoint of this version of teachaugment (format {FORMAT})")
     return state
 
 
-def _first_line(error: Exception) -> str:
+def newest(run: Path, device: torch.device | str = "cpu") -> tuple[dict[str, Any], Path]:
+    """The last checkpoint of a run and its file, or those before it, with a word about it, if the last is damaged."""
+    last, previous = run / LAST, run / PREVIOUS
+    if not last.exists() and previous.exists():  # killed between two renames
+        return load(previous, device), previous
+    try:
+        return load(last, device), last
+    except Damaged as damage:
+        if not previous.exists():
+            raise
+        try:
+            state = load(previous, device)
+        except Damaged as another:
+            raise Damaged(f"{damage}, and {another}") from None
+        warnings.warn(f"{damage}; taking {previous}, of step {state.get('step')}", stacklevel=2)
+        return state, previous
+
+
+def exists(run: Path) -> bool:
+    return (run / LAST).exists() or (run / PREVIOUS).exists()
+
+
+def set_aside(run: Path) -> None:
+    """Rename a damaged last checkpoint, so that the next one does not push the good one out."""
+    if (run / LAST).exists():
+        os.replace(run / LAST, run / DAMAGED)
+
+
+def _check(file: BinaryIO, path: Path) -> None:
+    """Compare content and checksum, and go back to the beginning of the file."""
+    size = file.seek(0, os.SEEK_END) - TRAILER
+    file.seek(max(size, 0))
+    trailer = file.read()
+    if size < 0 or not trailer.startswith(MARK) or not trailer.endswith(b"\n"):
+        raise Damaged(f"{path} is damaged or not a checkpoint of teachaugment: it does not end with a checksum")
+    file.seek(0)
+    digest = hashlib.sha256()
+    while size:
+        chunk = file.read(min(CHUNK, size))
+        if not chunk:
+            break
+        digest.update(chunk)
+        size -= len(chunk)
+    if trailer[len(MARK) : -1] != digest.hexdigest().encode():
+        raise Damaged(f"{path} is damaged: its content does not agree with its checksum")
+    file.seek(0)
+
+
+def _reason(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:100]

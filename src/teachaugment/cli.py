@@ -82,6 +82,7 @@ def make_parser() -> Parser:
     train.add_argument("--preset", dest="named", metavar="PRESET", help="the same as a flag")
     train.add_argument("--config", metavar="FILE", help="settings in YAML")
     train.add_argument("--resume", metavar="RUN", help="continue the run in this directory")
+    train.add_argument("--force", action="store_true", help="resume although settings or data are not the run's own")
     add_settings(train)
     evaluate = commands.add_parser(
         "evaluate", help="evaluate a run", epilog=EVALUATE_EXAMPLES, formatter_class=raw, allow_abbrev=False
@@ -155,24 +156,26 @@ def run_train(arguments: argparse.Namespace) -> int:
         logs.check_output(config)
 
     from teachaugment import build, distributed
+    from teachaugment.interrupts import Interrupts, Stopped
     from teachaugment.run import run
 
-    with distributed.session(build.device(config.device)):
-        if arguments.resume:
-            into = Path(config.output or "") if "output" in arguments.chosen else None
-            trainer, path = build.resume(config, Path(arguments.resume), into)
-            say(f"continuing {path} after epoch {trainer.epoch} of {config.train.epochs}")
-        else:
-            trainer = build.build(config)
-            path = distributed.share(lambda: logs.create_run(config))
-        say(build.describe(trainer, path))
-        try:
-            metrics = run(trainer, path)
-        except KeyboardInterrupt:
-            say(f"teachaugment: interrupted; continue with: teachaugment train --resume {path}")
-            return 130
-        if distributed.is_main():
-            print(report(config, metrics, path))
+    path: Path | None = None
+    try:
+        with Interrupts() as interrupts, distributed.session(build.device(config.device)):
+            if arguments.resume:
+                into = Path(config.output or "") if "output" in arguments.chosen else None
+                trainer, path = build.resume(config, Path(arguments.resume), into, arguments.force)
+                say(f"continuing {path} after {build.place(trainer)}")
+            else:
+                trainer = build.build(config)
+                path = distributed.share(lambda: logs.create_run(config))
+            say(build.describe(trainer, path))
+            metrics = run(trainer, path, interrupts)
+            if distributed.is_main():
+                print(report(config, metrics, path))
+    except Stopped as stopped:
+        say(f"teachaugment: {stopped}" + (f"; continue with: teachaugment train --resume {path}" if path else ""))
+        return stopped.code
     return 0
 
 
@@ -252,6 +255,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         logs.LOG: "one line per epoch",
         logs.METRICS: "final metrics, per class too",
         checkpoint.LAST: f"the last epoch; train on with: teachaugment train --resume {path} --epochs N",
+        checkpoint.PREVIOUS: "the one before it, in case that file is damaged",
         checkpoint.BEST: "the best epoch on the validation split",
         logs.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
         logs.CARD: "what it is, for those who get it",
@@ -264,7 +268,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 2 after a mistake the user can put right, 130 after Ctrl-C."""
+    """The exit code: 0, 2 after a mistake the user can put right, 130 after Ctrl-C, 143 after SIGTERM."""
     with warnings.catch_warnings():
         warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {message}\n"
         return _main(argv)

@@ -95,6 +95,7 @@ class TrainConfig:
         None, "segmentation: side of the sliding window in evaluations; none: whole images", low=8
     )
     save_every: int = setting(1, "epochs between two checkpoints", low=1)
+    save_minutes: float = setting(10.0, "minutes between two checkpoints within an epoch; 0: none", low=0)
     tensorboard: bool = setting(True, "write TensorBoard scalars and image grids")
 
 
@@ -179,7 +180,10 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
-MAY_CHANGE = ("train.epochs", "output", "data.workers", "device", "train.accumulate")
+MAY_CHANGE = (
+    *("train.epochs", "output", "data.workers", "device"),
+    *("train.accumulate", "train.save_every", "train.save_minutes"),
+)
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 
 

@@ -106,6 +106,22 @@ def sum_(tensors: Iterable[Tensor]) -> None:
             tensor.copy_(total.view_as(tensor))
 
 
+def gathered(tensor: Tensor) -> Tensor:
+    """Every process's tensor, one row for each."""
+    rows = tensor.new_zeros(world(), *tensor.shape)
+    rows[rank()] = tensor.detach()
+    sum_([rows])
+    return rows
+
+
+def largest(*values: int) -> list[int]:
+    """The largest of each over the processes; by way of the CPU, so that no device is waited for."""
+    found = torch.tensor(values)
+    if world() > 1:
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+    return found.tolist()
+
+
 def average_(tensors: Iterable[Tensor]) -> None:
     """Replace floating-point tensors by their means over the processes."""
     if world() > 1 and (found := list(tensors)):

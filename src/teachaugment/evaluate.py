@@ -30,8 +30,13 @@ def evaluate(
 
 def total(meter: Meter) -> dict[str, Any]:
     """The metrics of what all processes have seen. A meter is not to be used after it."""
-    distributed.sum_(value for value in vars(meter).values() if isinstance(value, torch.Tensor))
+    distributed.sum_(sums(meter).values())
     return meter.compute()
+
+
+def sums(meter: Meter) -> dict[str, torch.Tensor]:
+    """All that has been counted, by name: the tensors themselves."""
+    return {name: value for name, value in vars(meter).items() if isinstance(value, torch.Tensor)}
 
 
 @contextmanager

@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.run)
     if not path.is_dir():
         raise UserError(f"{path} is not a run directory; look under runs/")
-    state = checkpoint.load(path / (checkpoint.BEST if arguments.checkpoint == "best" else checkpoint.LAST))
+    best = arguments.checkpoint == "best"
+    state = checkpoint.load(path / checkpoint.BEST) if best else checkpoint.newest(path)[0]
     policy = policy_of(state, measured_in(path, arguments.checkpoint, state), arguments.snapshots)
     output = Path(arguments.output) if arguments.output else path / logs.POLICY
     card = write(policy, output)
@@ -112,7 +113,7 @@ def measured_in(path: Path, which: str, state: dict[str, Any]) -> dict[str, Any]
 def write(policy: Policy, path: Path) -> Path:
     """The policy and, beside it, its model card, whose path is returned."""
     from teachaugment.card import card
-    from teachaugment.checkpoint import write_atomically
+    from teachaugment.files import write_atomically
 
     beside, text = path.with_suffix(".md"), card(policy, path.name)
     policy.save(path)

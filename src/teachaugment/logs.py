@@ -79,22 +79,26 @@ def _fresh(path: Path) -> Path:
 class Log:
     """One JSON object per line. Everything that depends on the clock is under the key ``time``."""
 
-    def __init__(self, path: Path, step: int = 0):
-        """Open for appending. What a run wrote after its checkpoint at ``step`` goes: it will be written again."""
+    def __init__(self, path: Path, epoch: int | None = None):
+        """Open for appending. What a run wrote after epoch ``epoch`` goes: it will be written again. None: all."""
         size = 0
-        if path.exists() and step:
+        if path.exists() and epoch is not None:
             for line in path.read_bytes().splitlines(keepends=True):
-                if not _belongs(line, step):
+                if not _belongs(line, epoch):
                     break
                 size += len(line)
-        self.file = path.open("ab")
-        self.file.truncate(size)
+        try:
+            self.file = path.open("ab", buffering=0)  # a line that cannot be written must not wait for the end
+            self.file.truncate(size)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append a line and put it on the disk: a checkpoint must never be ahead of its log."""
+        line = json.dumps(record).encode() + b"\n"
         try:
-            self.file.write(json.dumps(record).encode() + b"\n")
-            self.file.flush()
+            while line:
+                line = line[self.file.write(line) :]
             os.fsync(self.file.fileno())
         except OSError as error:
             raise UserError(f"cannot write {self.file.name}: {error.strerror}") from None
@@ -103,12 +107,12 @@ class Log:
         self.file.close()
 
 
-def _belongs(line: bytes, step: int) -> bool:
-    """Whether a line is whole and from no later than ``step``; the end of a run is always written anew."""
+def _belongs(line: bytes, epoch: int) -> bool:
+    """Whether a line is whole and from no later than ``epoch``; the end of a run is always written anew."""
     try:
         record = json.loads(line)
-        return line.endswith(b"\n") and record["step"] <= step and record["event"] != "end"
-    except (ValueError, KeyError, TypeError):
+        return line.endswith(b"\n") and record.get("epoch", 0) <= epoch and record["event"] != "end"
+    except (ValueError, KeyError, TypeError, AttributeError):
         return False
 
 

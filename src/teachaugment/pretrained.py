@@ -40,8 +40,7 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
             return models.pretrained(source, len(dataset.classes), dataset.channels, dataset.size)
         except UserError as error:
             raise UserError(f"--teacher {source} is not a run directory or a checkpoint, and {error}") from None
-    file = path / checkpoint.LAST if path.is_dir() else path
-    state = checkpoint.load(file)
+    state = checkpoint.newest(path)[0] if path.is_dir() else checkpoint.load(path)
     try:
         about, name = state["data"], state["config"]["model"]["name"]
         network = models.create(name, len(about["classes"]), about["channels"], tuple(about["size"]))

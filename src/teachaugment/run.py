@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import time
+import warnings
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +15,69 @@ import torch
 from teachaugment import checkpoint, distributed, export, logs, pictures
 from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
+from teachaugment.files import write_atomically
+from teachaugment.interrupts import Interrupts, Stopped
 from teachaugment.train import Trainer
 
 
-def run(trainer: Trainer, path: Path) -> dict[str, Any]:
+@dataclass
+class Keeper:
+    """Saves a run as it stands, each state once: when it is time, and when it is asked to."""
+
+    trainer: Trainer
+    path: Path
+    saved: tuple[int, int]  # epoch and step of the last checkpoint
+    time: float = field(default_factory=time.monotonic)  # of the last checkpoint
+
+    def save(self, best: dict[str, Any] | None = None) -> None:
+        """All processes call it, and the main one writes. The others go on, and wait for it with their gradients.
+
+        With what was measured, if it is the best so far, it is saved as the best one too, and so is its policy.
+        """
+        here = self.trainer.epoch, self.trainer.step
+        if here != self.saved:
+            _check_weights(self.trainer)
+            state = self.trainer.state_dict()
+            if distributed.is_main():
+                if best is not None:  # before the last one: killed in between, this epoch is repeated
+                    checkpoint.save(self.path / checkpoint.BEST, state)
+                    if self.trainer.teach is not None:
+                        measured = export.measured_as("validation", self.trainer.task.metric, best)
+                        export.write(export.policy_of(state, measured), self.path / logs.POLICY)
+                checkpoint.save(self.path / checkpoint.LAST, state, keep=self.path / checkpoint.PREVIOUS)
+            self.saved, self.time = here, time.monotonic()
+
+    def due(self) -> bool:
+        minutes = self.trainer.config.train.save_minutes
+        return minutes > 0 and time.monotonic() - self.time >= 60 * minutes
+
+
+def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> dict[str, Any]:
     """Train to the last epoch, leaving everything in ``path``; returns the final metrics.
 
-    Of several processes all train and evaluate, and the main one writes.
+    Of several processes all train and evaluate, and the main one writes. Asked to stop by a signal, they save and raise
+    ``Stopped``.
     """
-    config, nowhere = trainer.config.train, logs.Nowhere()
-    log: Any = logs.Log(path / logs.LOG, trainer.step) if distributed.is_main() else nowhere
+    config, nowhere, interrupts = trainer.config.train, logs.Nowhere(), interrupts or Interrupts()
+    done = trainer.epoch if trainer.step else None
+    log: Any = logs.Log(path / logs.LOG, done) if distributed.is_main() else nowhere
     display: Any = logs.Display(trainer.total_steps, trainer.step, config.epochs) if distributed.is_main() else nowhere
     board = logs.Board(path / "tensorboard", trainer.step) if config.tensorboard and distributed.is_main() else None
+    keeper = Keeper(trainer, path, (trainer.epoch, trainer.step))
+    interrupts.due, interrupts.save = keeper.due, keeper.save
     try:
         if trainer.step == 0:
             parameters = sum(p.numel() for p in trainer.target.parameters())
             log.write({"event": "start", "step": 0, "parameters": parameters, **trainer.counts()})
         results: dict[str, Any] = {}
-        while trainer.epoch < config.epochs:
-            results = _one_epoch(trainer, path, log, board, display)
-        metrics = finish(trainer, path, results.get("test"))
+        try:
+            while trainer.epoch < config.epochs:
+                results = _one_epoch(trainer, keeper, log, board, display, interrupts)
+        except Stopped:  # between two batches: nothing is half done
+            keeper.save()
+            distributed.wait()  # the first one to leave ends the others
+            raise
+        metrics = finish(trainer, path, results.get("test"), interrupts)
         log.write({"event": "end", "epoch": trainer.epoch, "step": trainer.step, **_short(metrics)})
     finally:
         display.close()
@@ -43,42 +88,39 @@ def run(trainer: Trainer, path: Path) -> dict[str, Any]:
 
 
 def _one_epoch(
-    trainer: Trainer, path: Path, log: logs.Log, board: logs.Board | None, display: logs.Display
+    trainer: Trainer,
+    keeper: Keeper,
+    log: logs.Log,
+    board: logs.Board | None,
+    display: logs.Display,
+    interrupts: Interrupts,
 ) -> dict[str, Any]:
-    """Train, evaluate if it is time, and only then log and save; returns the evaluation by split."""
-    config, results = trainer.config.train, {}
-    record = trainer.train_epoch(display)
-    last = trainer.epoch == config.epochs
-    if last or trainer.epoch % config.eval_every == 0:
+    """Train, evaluate if it is time, and only then count the epoch, log and save; returns the evaluation by split.
+
+    Stopped in the evaluation, a run goes on with the evaluation.
+    """
+    config, results, evaluation = trainer.config.train, {}, {}
+    times = trainer.train_batches(display, interrupts)
+    epoch = trainer.epoch + 1
+    last = epoch == config.epochs
+    if last or epoch % config.eval_every == 0:
         split = "val" if trainer.data.val is not None else "test"
         began = time.monotonic()
-        results = {split: trainer.evaluate(split)}
-        record[split] = {name: scalars(result) for name, result in results[split].items()}
-        record["time"]["evaluation_seconds"] = time.monotonic() - began
+        results = {split: trainer.evaluate(split, interrupts=interrupts)}
+        evaluation[split] = {name: scalars(result) for name, result in results[split].items()}
+        times["evaluation_seconds"] = time.monotonic() - began
         if board is not None and trainer.teach is not None:
             board.picture("augmented", pictures.to_tensor(trainer.picture()), trainer.step)
-    record = {"event": "epoch", "epoch": trainer.epoch, "step": trainer.step, **record}
+    record = {"event": "epoch", "epoch": epoch, "step": trainer.step, **trainer.end_epoch(), "time": times}
+    record.update(evaluation)
     is_best = _note_best(trainer, record)
     log.write(record)
     if board is not None:
         board.scalars({k: v for k, v in record.items() if k not in ("epoch", "step")}, trainer.step)
     display.epoch(record, trainer.task.metric)
-    if last or is_best or trainer.epoch % config.save_every == 0:
-        _check_weights(trainer)
-        if distributed.is_main():  # the others go on, and wait for it with their next gradients
-            _save(trainer, path, results["val"] if is_best else None)
+    if last or is_best or epoch % config.save_every == 0:
+        keeper.save(results["val"] if is_best else None)
     return results
-
-
-def _save(trainer: Trainer, path: Path, best: dict[str, Any] | None) -> None:
-    """The last checkpoint, and with what was measured, if it is the best so far, the best one and its policy."""
-    state = trainer.state_dict()
-    if best is not None:  # before the last one: killed in between, this epoch is repeated and written again
-        checkpoint.save(path / checkpoint.BEST, state)
-        if trainer.teach is not None:
-            measured = export.measured_as("validation", trainer.task.metric, best)
-            export.write(export.policy_of(state, measured), path / logs.POLICY)
-    checkpoint.save(path / checkpoint.LAST, state)
 
 
 def _note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
@@ -99,11 +141,13 @@ def _check_weights(trainer: Trainer) -> None:
         raise UserError(f"a weight is no longer finite after step {trainer.step}; a lower --lr may help")
 
 
-def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> dict[str, Any]:
+def finish(
+    trainer: Trainer, path: Path, test: dict[str, Any] | None = None, interrupts: Interrupts | None = None
+) -> dict[str, Any]:
     """Evaluate on the test split, unless that is done, and write ``metrics.json``, the policy and the picture."""
     metrics: dict[str, Any] = {"epoch": trainer.epoch, "step": trainer.step, "metric": trainer.task.metric}
     metrics["classes"] = trainer.data.classes
-    metrics["test"] = test or trainer.evaluate("test")
+    metrics["test"] = test or trainer.evaluate("test", interrupts=interrupts)
     if trainer.teach is not None:
         metrics["probabilities"] = trainer.probabilities()
     if distributed.is_main():
@@ -116,15 +160,31 @@ def finish(trainer: Trainer, path: Path, test: dict[str, Any] | None = None) -> 
         if (predictions := trainer.predictions()) is not None:
             predictions.save(path / logs.PREDICTIONS)
     if trainer.best is not None:
-        last = copy.deepcopy(trainer.state_dict())
-        best = distributed.share(lambda: checkpoint.load(path / checkpoint.BEST))
-        trainer.load_state_dict(best, path / checkpoint.BEST)
-        metrics["best"] = {**(trainer.best or {}), "test": trainer.evaluate("test")}
-        trainer.load_state_dict(last, path / checkpoint.LAST)
+        metrics["best"] = {**trainer.best, "test": _evaluate_best(trainer, path, interrupts)}
     if distributed.is_main():
         text = json.dumps(metrics, indent=2) + "\n"
-        checkpoint.write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
+        write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))
     return metrics
+
+
+def _evaluate_best(trainer: Trainer, path: Path, interrupts: Interrupts | None) -> dict[str, Any] | None:
+    """What the best epoch does on the test split; None, with a word about it, if its checkpoint is damaged."""
+
+    def load() -> dict[str, Any] | None:
+        try:
+            return checkpoint.load(path / checkpoint.BEST)
+        except UserError as error:
+            warnings.warn(f"{error}; the best epoch is not evaluated", stacklevel=2)
+            return None
+
+    best = distributed.share(load)
+    if best is None:
+        return None
+    last = copy.deepcopy(trainer.state_dict())
+    trainer.load_state_dict(best, path / checkpoint.BEST)
+    result = trainer.evaluate("test", interrupts=interrupts)
+    trainer.load_state_dict(last, path / checkpoint.LAST)
+    return result
 
 
 def _short(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -28,11 +28,13 @@ from teachaugment.consistency import Consistency
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
-from teachaugment.evaluate import evaluate, evaluating, scalars, total
+from teachaugment.evaluate import evaluate, evaluating, scalars
+from teachaugment.interrupts import Interrupts
 from teachaugment.losses import main_head
 from teachaugment.optim import default_milestones, learning_rate
 from teachaugment.policy import Policy
 from teachaugment.precision import Precision
+from teachaugment.progress import Progress
 from teachaugment.seeds import mix
 from teachaugment.tasks import Augment, Meter, Scheduled, Task
 from teachaugment.teachers import Teacher
@@ -58,6 +60,7 @@ class Trainer:
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
+    progress: Progress | None = None  # of the epoch under way
     policy_fingerprint: str | None = field(init=False)
     generator: torch.Generator = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
@@ -132,12 +135,12 @@ class Trainer:
         """The processes average their gradients once in a step, with the last part."""
         return nullcontext() if last or self.parallel is None else self.parallel.no_sync()
 
-    def learning_rate(self) -> float:
-        """Of the coming step."""
+    def learning_rate(self, step: int | None = None) -> float:
+        """Of a step, counted from 0; the coming one unless given."""
         optim, per_epoch = self.config.optim, self.steps_per_epoch
         epochs = optim.milestones or default_milestones(self.config.train.epochs)
         return learning_rate(
-            self.step,
+            self.step if step is None else step,
             self.total_steps,
             peak=optim.lr,
             warmup=round(optim.warmup_epochs * per_epoch),
@@ -146,42 +149,47 @@ class Trainer:
         )
 
     def train_epoch(self, display: logs.Display) -> dict[str, Any]:
-        """One pass over the training split; nothing waits for the device more often than ``READ_EVERY``."""
+        """One pass over the training split, or the rest of it, and what it measured."""
+        times = self.train_batches(display, Interrupts())
+        return {**self.end_epoch(), "time": times}
+
+    def train_batches(self, display: logs.Display, interrupts: Interrupts) -> dict[str, float]:
+        """The rest of a pass over the training split, and the time it took.
+
+        Nothing waits for the device more often than ``READ_EVERY``.
+        """
         self.target.train()
         if isinstance(self.augment, Scheduled):
             self.augment.at(self.epoch / self.config.train.epochs)
-        meter = self.task.meter(self.device)
-        sums: dict[str, Tensor] = {}
-        updates, images, waited, began = 0, 0, 0.0, time.monotonic()
-        read = asked = began
-        lr = self.learning_rate()
-        for batch in self.batches("train", training=True):
-            waited += time.monotonic() - asked
-            lr = self.learning_rate()
-            measured = self.train_step(batch, meter)
+        if self.progress is None:
+            self.progress = Progress(self.task.meter(self.device))
+        meter, images, waited, began = self.progress.meter, 0, interrupts.waited, time.monotonic()
+        read = began
+        for batch in interrupts.over(self.batches("train", training=True), training=True):
+            self.progress.add(self.train_step(batch, meter))
             images += len(batch) * distributed.world()
-            if measured is not None:
-                updates += 1
-                sums = {name: value + sums[name] if sums else value for name, value in measured.items()}
             display.step(self.epoch + 1)
             if time.monotonic() - read > READ_EVERY:
                 result = self._finite(scalars(meter.compute()))
                 read = time.monotonic()
                 shown = {name: result[name] for name in ("loss", self.task.metric)}
                 display.reading(self.epoch + 1, shown, images / (read - began))
-            asked = time.monotonic()
-        record: dict[str, Any] = {"train": self._finite(scalars(total(meter))), "lr": lr}
-        if self.teach is not None:
-            self.teach.end_epoch()
-            distributed.average_(sums.values())
-            means = {name: float(value) / updates for name, value in sums.items()}
-            record["teach"] = {**means, **self.probabilities(), "snapshots": len(self.teach.replay)}
-        seconds = time.monotonic() - began
-        self.epoch += 1
+        seconds, waited = time.monotonic() - began, interrupts.waited - waited
         if advice := slow_input(waited, seconds):
             display.once(advice)
-        speed = {"images_per_second": images / max(seconds, 1e-9), "waited_seconds": waited}
-        return {**record, "time": {"seconds": seconds, **speed}}
+        return {"seconds": seconds, "images_per_second": images / max(seconds, 1e-9), "waited_seconds": waited}
+
+    def end_epoch(self) -> dict[str, Any]:
+        """Count the epoch as done, and return what it measured."""
+        assert self.progress is not None
+        train, measured = self.progress.results()
+        record: dict[str, Any] = {"train": self._finite(scalars(train)), "lr": self.learning_rate(self.step - 1)}
+        if self.teach is not None:
+            self.teach.end_epoch()
+            record["teach"] = {**measured, **self.probabilities(), "snapshots": len(self.teach.replay)}
+        self.epoch += 1
+        self.progress = None
+        return record
 
     def _finite(self, metrics: dict[str, float]) -> dict[str, float]:
         if not math.isfinite(metrics["loss"]):
@@ -195,7 +203,7 @@ class Trainer:
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
-        """One pass over a split, on the device; in training in the order of (seed, epoch)."""
+        """One pass over a split, on the device; in training the rest of it, in the order of (seed, epoch)."""
         data, config = getattr(self.data, split), self.config
         size = self.images_here if training else config.train.batch_size
         return batches(
@@ -209,15 +217,17 @@ class Trainer:
             drop_last=training and len(data) >= self.images_per_step,
             rank=distributed.rank(),
             world=distributed.world(),
+            start=self.step - self.epoch * self.steps_per_epoch if training else 0,
             balance=training and config.data.balance,
         )
 
-    def evaluate(self, *splits: str) -> dict[str, dict[str, Any]]:
+    def evaluate(self, *splits: str, interrupts: Interrupts | None = None) -> dict[str, dict[str, Any]]:
         """Metrics of the target and, where there is one, of the teacher, on these splits together."""
         models = {"target": self.precision.wrap(self.target)}
         if self.teacher is not None:
             models["teacher"] = self.teacher.model
-        return evaluate(models, self.task, chain.from_iterable(map(self.batches, splits)), self.device)
+        images = chain.from_iterable(map(self.batches, splits))
+        return evaluate(models, self.task, (interrupts or Interrupts()).over(images), self.device)
 
     @property
     def teacher(self) -> Teacher | None:
@@ -294,8 +304,10 @@ class Trainer:
             },
             "epoch": self.epoch,
             "step": self.step,
+            "steps_per_epoch": self.steps_per_epoch,
             "parts": self.config.train.accumulate * distributed.world(),  # of a step
             "best": self.best,
+            "progress": self.progress.state_dict() if self.progress is not None else None,
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "teach": self.teach.state_dict() if self.teach is not None else None,
@@ -313,7 +325,12 @@ class Trainer:
             if self.consistency is not None:
                 self.consistency.load_state_dict(state["consistency"])
             self.precision.load_state_dict(state.get("precision", {}))
-            self.epoch, self.step, self.best = state["epoch"], state["step"], state["best"]
+            self.epoch, self.step, self.best, self.progress = state["epoch"], state["step"], state["best"], None
+            if state["steps_per_epoch"] != self.steps_per_epoch:  # other data or batches, by force: the epoch anew
+                self.step = self.epoch * self.steps_per_epoch
+            elif state["progress"] is not None:
+                self.progress = Progress(self.task.meter(self.device))
+                self.progress.load_state_dict(state["progress"])
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None

@@ -67,18 +67,18 @@ def test_a_run_in_the_middle_goes_on_from_its_checkpoint_and_ends_as_if_never_st
 
     layers = read_words(FAST)
     stopped, whole = (plan(layers, ["none"], [0], tmp_path / name)[0] for name in ("stopped", "whole"))
-    epoch = Trainer.train_epoch
+    epoch = Trainer.train_batches
 
-    def one_epoch(self, display):
+    def one_epoch(self, *arguments):
         if self.epoch == 1:
             raise KeyboardInterrupt
-        return epoch(self, display)
+        return epoch(self, *arguments)
 
     from teachaugment.build import build
 
     assert build(whole.config) and run(build(whole.config), logs.create_run(whole.config))
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_epoch", one_epoch)
+        patch.setattr(Trainer, "train_batches", one_epoch)
         with pytest.raises(KeyboardInterrupt):
             run(build(stopped.config), logs.create_run(stopped.config))
     assert not rows.finished(stopped) and progress.epochs_done(stopped)[0] == 1

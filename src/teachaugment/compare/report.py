@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from teachaugment.checkpoint import write_atomically
 from teachaugment.compare.picture import draw
+from teachaugment.files import write_atomically
 from teachaugment.table import Table, text
 
 FILES = {

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from teachaugment.checkpoint import LAST
+from teachaugment import checkpoint
 from teachaugment.compare.plan import Run, words
 from teachaugment.compare.progress import Progress
 from teachaugment.compare.rows import finished
@@ -57,7 +57,7 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
     config = run.config
     if run.needs is not None:
         config = replace(config, teach=replace(config.teach, teacher=str(run.needs.path)))
-    resume = (run.path / LAST).exists()
+    resume = checkpoint.exists(run.path)
     if not resume:
         shutil.rmtree(run.path, ignore_errors=True)
     run.path.parent.mkdir(parents=True, exist_ok=True)

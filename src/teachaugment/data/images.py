@@ -280,16 +280,18 @@ def _decode_all(splits: list[FolderSplit], classes: list[str]) -> list[Split]:
 
     skipped: list[BadImage] = []
     with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
-        results = pool.map(work, jobs)
-        for (k, i), result in zip(places, progress(results, len(jobs)), strict=True):
-            if isinstance(result, Tensor):
-                images[k][i] = result
-                continue
-            if splits[k].bad_images == "error":
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise result
-            good[k][i] = False
-            skipped.append(result)
+        try:
+            for (k, i), result in zip(places, progress(pool.map(work, jobs), len(jobs)), strict=True):
+                if isinstance(result, Tensor):
+                    images[k][i] = result
+                    continue
+                if splits[k].bad_images == "error":
+                    raise result
+                good[k][i] = False
+                skipped.append(result)
+        except BaseException:  # a bad image, or somebody who does not want to wait
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     if skipped:
         warnings.warn(f"skipped {len(skipped)} unreadable image(s), the first: {skipped[0]}", stacklevel=2)
     decoded = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -133,8 +136,9 @@ def _from_disk(
         num_workers=min(workers, len(plan)),
         pin_memory=_pays_to_pin(device),
         generator=torch.Generator(),  # its own: DataLoader would otherwise draw from the global one
+        worker_init_fn=_leave_stopping_to_the_main_process,
     )
-    for item in loader:
+    for item in _patiently(loader):
         if isinstance(item, str):
             raise UserError(item)
         parts, skipped = item
@@ -143,6 +147,40 @@ def _from_disk(
             batch = Batch(image, label, mask, index).to(device)
             mask = None if batch.mask is None else batch.mask.long()
             yield batch.replace(image=_as_float(batch.image), mask=mask)
+
+
+def _leave_stopping_to_the_main_process(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; the one that trains decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _patiently(loader: DataLoader) -> Iterator[Any]:
+    """The loader's items, and one line if a process that reads them dies.
+
+    DataLoader's own way is an exception at once, wherever the main process is: in half an update, in half a checkpoint.
+    Without its handler the death is noticed where it matters, when a batch is waited for.
+    """
+    if not loader.num_workers:
+        yield from loader
+        return
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGCHLD) if main and hasattr(signal, "SIGCHLD") else None
+    iterator = iter(loader)
+    if handler is not None:
+        signal.signal(signal.SIGCHLD, handler)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except (RuntimeError, OSError, EOFError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, RuntimeError) and not reason.startswith("DataLoader worker"):
+                raise
+            raise UserError(
+                f"a process that reads images has died ({reason}); if memory was short, fewer --workers may help"
+            ) from None
+        yield item
 
 
 def _pays_to_pin(device: torch.device) -> bool:

@@ -1,0 +1,187 @@
+"""A laboratory for accidents: the smallest training there is, run by the real command in a forked process.
+
+Forking spares each process the import of torch, and the data set is generated once; all else is what a user runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from teachaugment import build, checkpoint, cli, logs
+from teachaugment.build import load_data
+from teachaugment.config import Config, Layer, resolve
+from teachaugment.data import DataSet
+
+SETTINGS = {
+    "data.size": 8, "data.per_class": 5, "data.val_fraction": 0.2, "train.batch_size": 8, "train.epochs": 3,
+    "train.eval_every": 1, "train.tensorboard": "false", "train.save_minutes": 1e-9, "teach.n_inner": 2,
+    "teach.n_buffer": 1, "optim.warmup_epochs": 1, "device": "cpu",
+}  # fmt: skip
+Prepare = Callable[[], None]  # what is done in the process before the command runs
+
+
+def nothing() -> None:
+    pass
+
+
+@dataclass
+class Process:
+    """A forked process and what it said."""
+
+    pid: int
+    output: Path
+    code: int | None = None
+
+    def wait(self, seconds: float = 60) -> int:
+        """Its exit code, negative for a signal; a process that does not end is killed, and that is a failure."""
+        deadline = time.monotonic() + seconds
+        while self.code is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                self.code = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                pytest.fail(f"no end after {seconds} s; it said: {self.said()}")
+            else:
+                time.sleep(0.005)
+        return self.code
+
+    def send(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def error_lines(self) -> list[str]:
+        return [line for line in self.said().splitlines() if line.startswith("teachaugment: error:")]
+
+
+class Lab:
+    def __init__(self, root: Path):
+        self.root, self.count = root, 0
+        self.reference, self.seconds = root / "reference", 0.0
+        self.config = resolve(Layer(SETTINGS, SETTINGS))
+        self.data = load_data(self.config)
+        for split in ("test", "val"):
+            setattr(self.data, split, getattr(self.data, split).select(torch.arange(64)))
+
+    def load(self, config: Config) -> DataSet:
+        """The generated data, generated once."""
+        return copy.copy(self.data) if config.data == self.config.data else load_data(config)
+
+    def start(self, *arguments: object, prepare: Prepare = nothing) -> Process:
+        """``teachaugment`` with these arguments, in a process of its own."""
+        self.count += 1
+        output = self.root / f"output-{self.count}.txt"
+        output.touch()
+        pid = os.fork()
+        if pid:
+            return Process(pid, output)
+        code = 99
+        try:
+            file = open(output, "w", buffering=1)  # noqa: SIM115 (it stays open until the process ends)
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            sys.stdout = sys.stderr = file
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            build.load_data = self.load
+            prepare()
+            code = cli.main([str(argument) for argument in arguments])
+        except BaseException:
+            traceback.print_exc(file=file)
+        finally:
+            file.flush()
+            os._exit(code)
+
+    def train(self, path: Path, *more: object, prepare: Prepare = nothing, **changed: Any) -> Process:
+        """Begin a run, or go on with it if there is one."""
+        if (path / logs.CONFIG).exists():
+            return self.start("train", "--resume", path, *more, prepare=prepare)
+        changed = {**SETTINGS, **{key.replace("__", "."): value for key, value in changed.items()}}
+        flags = [f"--{key}={value}" for key, value in changed.items()]
+        return self.start("train", *flags, "--output", path, *more, prepare=prepare)
+
+    def finish(self, path: Path, *more: object, **options: Any) -> Process:
+        """Train to the end, which must be reached."""
+        process = self.train(path, *more, **options)
+        assert process.wait() == 0, process.said()
+        return process
+
+    def fresh(self) -> Path:
+        self.count += 1
+        return self.root / f"run-{self.count}"
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """With a run that nothing has disturbed, to compare with."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    torch.set_num_threads(1)
+    laboratory = Lab(tmp_path_factory.mktemp("lab"))
+    # What is imported on the way is then there in all the processes that are forked.
+    build.build(laboratory.config, laboratory.load(laboratory.config)).train_epoch(logs.Display(1))
+    began = time.monotonic()
+    laboratory.finish(laboratory.reference)
+    laboratory.seconds = time.monotonic() - began
+    return laboratory
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The log without what depends on the clock."""
+    records = [json.loads(line) for line in (path / logs.LOG).read_text().splitlines()]
+    return [{key: value for key, value in record.items() if key != "time"} for record in records]
+
+
+def differences(a: Any, b: Any, where: str = "") -> list[str]:
+    """Where two states differ, bit for bit, through all containers."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            return [f"{where}: other keys"]
+        return [found for key in a for found in differences(a[key], b[key], f"{where}.{key}")]
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        if len(a) != len(b):
+            return [f"{where}: other length"]
+        return [found for i, pair in enumerate(zip(a, b, strict=True)) for found in differences(*pair, f"{where}[{i}]")]
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return [] if a.dtype == b.dtype and torch.equal(a, b) else [where]
+    return [] if a == b else [f"{where}: {a!r} != {b!r}"]
+
+
+def unlike(a: Path, b: Path) -> list[str]:
+    """How two runs differ: weights, optimisers, teacher, replay, counters, log, metrics, policy, picture."""
+    found = []
+    for name in (checkpoint.LAST, checkpoint.BEST):
+        first, second = (checkpoint.load(path / name) for path in (a, b))
+        for state in (first, second):
+            for key in ("output", "data", "train"):
+                state["config"].pop(key)
+        found += differences(first, second, name)
+    found += differences(lines(a), lines(b), logs.LOG)
+    found += [
+        name for name in (logs.METRICS, logs.POLICY, logs.PICTURE) if (a / name).read_bytes() != (b / name).read_bytes()
+    ]
+    return found
+
+
+@pytest.fixture(scope="session")
+def same_run() -> Callable[[Path, Path], None]:
+    def check(a: Path, b: Path) -> None:
+        assert not (found := unlike(a, b)), found
+
+    return check
