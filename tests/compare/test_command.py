@@ -14,7 +14,9 @@ import pytest
 
 from teachaugment import cli, logs
 from teachaugment.compare import progress, rows, runner
+from teachaugment.compare.command import side_by_side
 from teachaugment.compare.plan import Run, plan
+from teachaugment.config import resolve
 from teachaugment.errors import UserError
 from teachaugment.flags import read_words
 
@@ -150,6 +152,16 @@ def test_what_a_run_fails_of_is_said_in_one_line(tmp_path, capsys):
     assert cli.main([*words, "--output", str(tmp_path)]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert "none, seed 0 failed: unknown model 'cnn-5'; did you mean 'cnn-4'?" in line and ".txt" in line
+
+
+def test_a_core_is_for_one_run_and_a_variable_sets_the_threads(monkeypatch):
+    config = resolve(*read_words(["--device", "cpu"]))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert [side_by_side(config, jobs, 20) for jobs in (None, 1, 3)] == [(8, 1), (1, 8), (3, 2)]
+    assert side_by_side(config, None, 4) == (4, 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert side_by_side(config, 1, 20) == (1, 1)
 
 
 def test_two_comparisons_do_not_share_a_directory(tmp_path):

@@ -107,8 +107,8 @@ def test_the_table_in_text_markdown_json_and_csv(summary, tmp_path):
                  "ours is not clearly different from none: +2.67 points, by chance or not, on 3 seeds."):  # fmt: skip
         assert part in shown, part
     assert "| none | 54.00 ± 4.32 |" in markdown([report.as_table(summary)])
-    report.write(summary, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(report.FILES)
+    report.write(summary, tmp_path, "table")
+    assert {path.name for path in tmp_path.iterdir()} == {f"table{ending}" for ending in report.FILES}
     kept = json.loads((tmp_path / "table.json").read_text())
     assert kept["strategies"][1]["difference"]["values"]["2"] == pytest.approx(1)
     first, second = csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text()))

@@ -14,13 +14,14 @@ from teachaugment.compare.plan import BASE, Run, configure, identity, plan, spli
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.errors import UserError
 from teachaugment.flags import add_settings, as_words, given_layers, positive, read_words
+from teachaugment.logs import short_name
 
 if TYPE_CHECKING:
     from teachaugment.compare.rows import Row
     from teachaugment.compare.statistics import Group
 
 STRATEGIES = "none,trivialaugment,teachaugment"
-RESULTS = "results.jsonl"
+RESULTS, TABLE = "results.jsonl", "table"  # files in the output directory
 USAGE = "teachaugment compare [NAME] [--strategies A,B,…] [--seeds N] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
 EXAMPLES = """\
 examples:
@@ -73,7 +74,7 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     config = resolve(BASE, *layers)
     wanted = chosen(arguments, named, config)
     seeds = range(config.seed, config.seed + arguments.seeds)
-    output = Path(arguments.output) if arguments.output else default_output(arguments.name, config)
+    output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
     runs = plan(layers, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
 
@@ -101,10 +102,11 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
             print("teachaugment: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
         summary = summarized(groups(wanted, layers, seeds, done), arguments, named, config, flags)
-        report.write(summary, output)
+        report.write(summary, output, arguments.name or TABLE)
     print(printed(summary, arguments.markdown))
     print(f"\n{output}/", file=sys.stderr)
-    files = {**report.FILES, "runs": "the runs, each with its model, log and pictures"}
+    files = {f"{arguments.name or TABLE}{ending}": what for ending, what in report.FILES.items()}
+    files |= {"runs": "the runs, each with its model, log and pictures"}
     files |= {RESULTS: "what is kept of each run"} if not arguments.results else {}
     print("\n".join(f"  {name:<14} {what}" for name, what in files.items()), file=sys.stderr)
     return 0
@@ -134,7 +136,8 @@ def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
         summary = summarized(groups(wanted, layers, seeds, dict(some)), arguments, named, config, flags)
         print(("\n" if number else "") + printed(summary, arguments.markdown))
         if arguments.output:
-            report.write(summary, Path(arguments.output) / (str(number + 1) if len(sets) > 1 else ""))
+            name = arguments.name or TABLE
+            report.write(summary, Path(arguments.output), f"{name}-{number + 1}" if len(sets) > 1 else name)
     return 0
 
 
@@ -182,20 +185,14 @@ def printed(summary: dict[str, Any], as_markdown: bool) -> str:
     return markdown([report.as_table(summary)]) if as_markdown else report.as_text(summary)
 
 
-def default_output(name: str | None, config: Config) -> Path:
-    """The same for the same command, so that it goes on with its own work."""
-    from teachaugment.logs import short_name
-
-    return Path("runs") / "-".join(["compare", *([name] if name else []), short_name(config)])
-
-
 def side_by_side(config: Config, jobs: int | None, runs: int) -> tuple[int, int]:
-    """Runs at a time, and threads of each: a GPU is for one run, a core of a CPU too."""
+    """Runs at a time, and threads of each: a GPU is for one run, a core of a CPU too. OMP_NUM_THREADS holds if set."""
     from teachaugment.build import device
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jobs = jobs or (min(cores, runs) if device(config.device).type == "cpu" else 1)
-    return jobs, max(1, cores // jobs)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return jobs, int(given) if given.isdigit() else max(1, cores // jobs)
 
 
 def opening(

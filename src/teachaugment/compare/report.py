@@ -14,10 +14,10 @@ from teachaugment.files import write_atomically
 from teachaugment.table import Table, text
 
 FILES = {
-    "table.txt": "the table",
-    "table.json": "the same with every seed",
-    "table.csv": "the same for a spreadsheet",
-    "table.png": "every seed as a dot, and the intervals",
+    ".txt": "the table",
+    ".json": "the same with every seed",
+    ".csv": "the same for a spreadsheet",
+    ".png": "every seed as a dot, and the intervals",
 }
 
 
@@ -92,14 +92,14 @@ def _put(content: str, file: BinaryIO) -> None:
     file.write(content.encode())
 
 
-def write(summary: dict[str, Any], output: Path) -> None:
+def write(summary: dict[str, Any], output: Path, name: str) -> None:
     """The files of ``FILES``."""
     output.mkdir(parents=True, exist_ok=True)
     contents = {
-        "table.txt": as_text(summary) + "\n",
-        "table.json": json.dumps(summary, indent=1, ensure_ascii=False) + "\n",
-        "table.csv": as_csv(summary),
+        ".txt": as_text(summary) + "\n",
+        ".json": json.dumps(summary, indent=1, ensure_ascii=False) + "\n",
+        ".csv": as_csv(summary),
     }
-    for name, content in contents.items():
-        write_atomically(output / name, partial(_put, content))
-    write_atomically(output / "table.png", lambda file: draw(summary).save(file, "PNG"))
+    for ending, content in contents.items():
+        write_atomically(output / f"{name}{ending}", partial(_put, content))
+    write_atomically(output / f"{name}.png", lambda file: draw(summary).save(file, "PNG"))

@@ -27,29 +27,42 @@ def train_all(
 ) -> None:
     """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
     waiting, running = list(runs), dict[Run, subprocess.Popen]()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # both ways to stop it end its runs too
+    with noted_signals() as stopped:
+        try:
+            while waiting or running:
+                open_ = {*waiting, *running}
+                for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
+                    waiting.remove(run)
+                    running[run] = start(run, threads, lock)
+                time.sleep(POLL)
+                if stopped:
+                    raise KeyboardInterrupt
+                for run, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[run]
+                        if process.returncode or not finished(run):
+                            raise UserError(failure(run, process.returncode))
+                        done(run)
+                        progress.finished(run)
+                progress.show(waiting, list(running))
+        finally:
+            for process in running.values():
+                process.terminate()
+            for process in running.values():
+                process.wait()
+            progress.close()
+
+
+@contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM are noted, not raised: no process is lost between its start and the place that ends it."""
+    seen: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        while waiting or running:
-            open_ = {*waiting, *running}
-            for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
-                waiting.remove(run)
-                running[run] = start(run, threads, lock)
-            time.sleep(POLL)
-            for run, process in list(running.items()):
-                if process.poll() is not None:
-                    del running[run]
-                    if process.returncode or not finished(run):
-                        raise UserError(failure(run, process.returncode))
-                    done(run)
-                    progress.finished(run)
-            progress.show(waiting, list(running))
+        yield seen
     finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
-        signal.signal(signal.SIGTERM, before)
-        progress.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
