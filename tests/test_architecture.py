@@ -112,19 +112,28 @@ RULES = [
     ),
     Rule("preview.py", {"batch", "errors", "pictures", "policy", "seeds"}, {"PIL", "numpy", "torch"}),
     Rule("explore.py", {"errors", "policy", "preview"}, {"PIL", "gradio", "torchvision"}),
+    # The page of a run: first what reads files and draws, without torch; then what looks at networks and images.
+    Rule("report/record.py", {"config", "logs"}),
+    Rule("report/diagnosis.py"),
+    Rule("report/charts.py", {"report.record"}),
+    Rule("report/page.py"),
+    Rule("report/curves.py", {"logs", "report.charts", "report.record", "settings"}),
+    Rule("report/transform.py", set(), {"torch"}),
+    Rule("report/images.py", set(), {"PIL", "torch"}),
+    Rule("report/command.py", {"build", "checkpoint", "config", "errors", "logs", "report", "train"}),
+    Rule(
+        "report/*.py",
+        {
+            *("__init__", "algorithm", "augment", "batch", "checkpoint", "data", "evaluate", "logs", "overlay"),
+            *("replay", "report", "seeds", "settings", "train"),
+        },
+        {"torch"},
+    ),
     Rule(
         "run.py",
         {
-            "checkpoint",
-            "distributed",
-            "errors",
-            "evaluate",
-            "export",
-            "files",
-            "interrupts",
-            "logs",
-            "pictures",
-            "train",
+            *("checkpoint", "distributed", "errors", "evaluate", "export", "files", "interrupts", "logs", "pictures"),
+            *("report.write", "train"),
         },
         {"torch"},
     ),
@@ -148,7 +157,8 @@ RULES = [
         "cli.py",
         {
             *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config"),
-            *("distributed", "errors", "explore", "export", "flags", "interrupts", "listing", "logs", "preview", "run"),
+            *("distributed", "errors", "explore", "export", "flags", "interrupts", "listing", "logs", "preview"),
+            *("report.command", "run"),
         },
     ),
 ]

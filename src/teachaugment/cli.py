@@ -18,8 +18,9 @@ from teachaugment.compare import command as compare
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError, nearest
 from teachaugment.flags import Parser, add_settings, given_layers, spelling
+from teachaugment.report import command as report
 
-COMMANDS = ("train", "evaluate", "compare", "export", "preview", "explore", "bench", "models", "presets")
+COMMANDS = ("train", "evaluate", "compare", "export", "preview", "explore", "report", "bench", "models", "presets")
 
 OVERVIEW = """\
 examples:
@@ -30,6 +31,7 @@ examples:
   teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
   teachaugment compare --data photos --seeds 5      does it help on your images? Strategies side by side
+  teachaugment report runs/RUN                      what it learned, on one page; several runs are compared
   teachaugment export runs/RUN                      what was learned, as files to take along
   teachaugment preview runs/RUN cat.jpg             your images beside what was learned makes of them
   teachaugment explore runs/RUN                     the same on a page, with sliders
@@ -110,6 +112,7 @@ def make_parser() -> Parser:
         ("export", export, "what a run has learned, as files to take along"),
         ("preview", preview, "images beside what a policy makes of them"),
         ("explore", explore, "the same on a page of this machine, with sliders"),
+        ("report", report, "what a run did and learned, as a page"),
         ("bench", bench, "measure speed and memory"),
     ):
         command.add_arguments(
@@ -150,7 +153,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
-        layers.insert(0, read_yaml(existing_run(arguments.resume) / logs.CONFIG))
+        layers.insert(0, read_yaml(logs.existing_run(arguments.resume) / logs.CONFIG))
     config = resolve(*layers)
     if not arguments.resume:
         logs.check_output(config)
@@ -172,7 +175,7 @@ def run_train(arguments: argparse.Namespace) -> int:
             say(build.describe(trainer, path))
             metrics = run(trainer, path, interrupts)
             if distributed.is_main():
-                print(report(config, metrics, path))
+                print(outcome(config, metrics, path))
     except Stopped as stopped:
         say(f"teachaugment: {stopped}" + (f"; continue with: teachaugment train --resume {path}" if path else ""))
         return stopped.code
@@ -199,7 +202,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_evaluate(arguments: argparse.Namespace) -> int:
     from teachaugment import logs
 
-    path = existing_run(arguments.run)
+    path = logs.existing_run(arguments.run)
     names = {"device": "--device", "data.workers": "--workers"}
     values = {"device": arguments.device, "data.workers": arguments.workers}
     given = {key: value for key, value in values.items() if value is not None}
@@ -226,17 +229,7 @@ def show_evaluation(metrics: dict[str, Any], as_json: bool, output: str | None) 
     print(text if as_json else "\n".join(listing.result_lines(metrics["test"])))
 
 
-def existing_run(name: str) -> Path:
-    from teachaugment.logs import CONFIG
-
-    path = Path(name)
-    if not (path / CONFIG).is_file():
-        found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
-        raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
-    return path
-
-
-def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
+def outcome(config: Config, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended."""
     from teachaugment import checkpoint, listing, logs
 
@@ -259,6 +252,7 @@ def report(config: Config, metrics: dict[str, Any], path: Path) -> str:
         checkpoint.BEST: "the best epoch on the validation split",
         logs.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
         logs.CARD: "what it is, for those who get it",
+        logs.REPORT: "curves, images through the epochs, what was learned: open it in a browser",
         logs.PICTURE: "originals beside augmented images",
         logs.PREDICTIONS: "test images, their masks and what the target makes of them",
         "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
@@ -278,7 +272,7 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
         commands = {"train": run_train, "evaluate": run_evaluate, "compare": compare.run, "bench": bench.run}
-        commands |= {"export": export.run, "preview": preview.run, "explore": explore.run}
+        commands |= {"export": export.run, "preview": preview.run, "explore": explore.run, "report": report.run}
         return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
         say(f"teachaugment: error: {error}")

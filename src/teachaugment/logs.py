@@ -17,7 +17,7 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS = (
+CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "config.yaml",
     "log.jsonl",
     "metrics.json",
@@ -25,6 +25,7 @@ CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS = (
     "policy.md",
     "augmented.png",
     "predictions.png",
+    "report.html",
 )
 
 
@@ -232,3 +233,11 @@ def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def existing_run(name: str) -> Path:
+    path = Path(name)
+    if not (path / CONFIG).is_file():
+        found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
+        raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
+    return path

@@ -24,13 +24,13 @@ def palette(count: int) -> list[Color]:
 
 def overlay(image: Tensor, mask: Tensor, colors: Sequence[Color]) -> Tensor:
     """Images [B, C, H, W] in [0, 1] as RGB with their masks [B, H, W] over them."""
-    rgb = _rgb(image)
+    base = rgb(image)
     known = mask != IGNORE
     paint = torch.tensor(colors, device=image.device, dtype=image.dtype)[mask.masked_fill(~known, 0)] / 255
-    return torch.where(known[:, None], torch.lerp(rgb, paint.permute(0, 3, 1, 2), OPACITY), rgb)
+    return torch.where(known[:, None], torch.lerp(base, paint.permute(0, 3, 1, 2), OPACITY), base)
 
 
-def _rgb(image: Tensor) -> Tensor:
+def rgb(image: Tensor) -> Tensor:
     """Grey is repeated, and of many channels the first three are shown."""
     return image[:, :3] if image.shape[1] >= 3 else image[:, :1].expand(-1, 3, -1, -1)
 
@@ -40,7 +40,7 @@ def augmented(original: Batch, made: Sequence[Batch], classes: Sequence[str], co
 
     def both(batch: Batch) -> Tensor:
         assert batch.mask is not None
-        return torch.stack([_rgb(batch.image), overlay(batch.image, batch.mask, colors)], 1).flatten(0, 1)
+        return torch.stack([rgb(batch.image), overlay(batch.image, batch.mask, colors)], 1).flatten(0, 1)
 
     assert original.mask is not None
     names = [name for mask in original.mask for name in ("", _classes(mask, classes))]

@@ -17,6 +17,7 @@ from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
 from teachaugment.files import write_atomically
 from teachaugment.interrupts import Interrupts, Stopped
+from teachaugment.report.write import write_report
 from teachaugment.train import Trainer
 
 
@@ -79,6 +80,8 @@ def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> d
             raise
         metrics = finish(trainer, path, results.get("test"), interrupts)
         log.write({"event": "end", "epoch": trainer.epoch, "step": trainer.step, **_short(metrics)})
+        if distributed.is_main():
+            _report(trainer, path)
     finally:
         display.close()
         log.close()
@@ -185,6 +188,15 @@ def _evaluate_best(trainer: Trainer, path: Path, interrupts: Interrupts | None) 
     result = trainer.evaluate("test", interrupts=interrupts)
     trainer.load_state_dict(last, path / checkpoint.LAST)
     return result
+
+
+def _report(trainer: Trainer, path: Path) -> None:
+    """Whatever goes wrong with a page is no reason to lose a training."""
+    try:
+        write_report(trainer, path)
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        warnings.warn(f"no {logs.REPORT}: {type(error).__name__}: {reason}", stacklevel=2)
 
 
 def _short(metrics: dict[str, Any]) -> dict[str, Any]:
