@@ -7,6 +7,7 @@ teacher, augmenter, replay and optimisers. Only the main process, that of rank 0
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import signal
@@ -19,12 +20,13 @@ from typing import Any, NoReturn, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from .errors import UserError
 
 # For a process that does not answer, such as while another one downloads data. One that has ended is noticed at once.
 TIMEOUT = timedelta(minutes=30)
-MOURNING = 3.0  # seconds in which torchrun ends the other processes of a failed one, before they speak themselves
+MOURNING = 5.0  # seconds in which torchrun ends the other processes of a failed one, before they speak themselves
 LOST = ("gloo", "nccl", "connection", "store", "socket", "timed out")  # in messages about a process that is gone
 
 T = TypeVar("T")
@@ -127,6 +129,16 @@ def average_(tensors: Iterable[Tensor]) -> None:
     if world() > 1 and (found := list(tensors)):
         sum_(found)
         torch._foreach_mul_([tensor.detach() for tensor in found], 1 / world())
+
+
+def parallel(module: nn.Module) -> DistributedDataParallel:
+    """The network with gradients that are averaged over the processes while it goes backward. Its buffers are left
+    alone: ``average_buffers`` after the step keeps what batch norm has learned in every process."""
+    known = inspect.signature(DistributedDataParallel).parameters
+    name = (
+        "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    )  # before and after torch 2.15
+    return DistributedDataParallel(module, **{name: False})
 
 
 def average_gradients(module: nn.Module) -> None:

@@ -74,9 +74,8 @@ class Trainer:
     def __post_init__(self) -> None:
         self.policy_fingerprint = None if self.policy is None else self.policy.fingerprint()
         self.generator = torch.Generator(device=self.device)
-        # Its buffers are averaged after each step (below), which keeps what batch norm has learned in every process.
-        together = DistributedDataParallel(self.target, broadcast_buffers=False) if distributed.world() > 1 else None
-        self.parallel, network = together, together or self.target
+        self.parallel = distributed.parallel(self.target) if distributed.world() > 1 else None
+        network = self.parallel or self.target
         self.network = self.precision.call(torch.compile(network) if self.config.train.compile else network)
 
     @property
