@@ -198,10 +198,12 @@ def test_gradients_meet_once_in_a_step_however_many_parts_it_has(monkeypatch, tm
     assert Processes(joined(work), tmp_path).results() == [0, 0]
 
 
-def test_processes_hold_the_same_after_training_batch_norms_statistics_included(tmp_path):
-    first, second = Processes(joined(lambda: trained(config(train__batch_size=4))), tmp_path).results()
+@pytest.mark.parametrize("augmenter", ["neural", "dda", "online"])
+def test_processes_hold_the_same_after_training_batch_norms_statistics_included(tmp_path, augmenter):
+    settings = config(train__batch_size=4, teach__augmenter=augmenter, train__epochs=1 + (augmenter == "neural"))
+    first, second = Processes(joined(lambda: trained(settings)), tmp_path).results()
     assert_close(first, second, tolerance=0)
-    assert first["teach"]["replay"]["count"] == 2
+    assert first["teach"]["replay"]["count"] == settings.train.epochs
     assert len([name for name in first["target"] if name.endswith("running_var")]) > 0
 
 

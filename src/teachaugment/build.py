@@ -63,11 +63,9 @@ def segmentation(config: Config, dataset: DataSet) -> Task:
 
 def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
     t = config.teach
-    device = next(target.parameters()).device
-    teacher = distributed.in_turn(lambda: load_teacher(str(t.teacher), dataset)) if t.teacher else None
     return TeachAugment(
         target,
-        teacher=precision.wrap(teacher.to(device)) if teacher is not None else None,
+        teacher=pretrained(t.teacher, dataset, precision) if t.teacher else None,
         num_classes=task.contexts,
         channels=dataset.channels,
         augmenter=t.augmenter,
@@ -91,11 +89,14 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
 
 def consistency(config: Config, dataset: DataSet, target: nn.Module, precision: Precision) -> Consistency:
     t = config.teach
-    place = next(target.parameters()).device
     teacher: Teacher = EMATeacher(target, t.ema_decay)
     if t.teacher:
-        teacher = FrozenTeacher(precision.wrap(load_teacher(t.teacher, dataset).to(place)))
+        teacher = FrozenTeacher(pretrained(t.teacher, dataset, precision))
     return Consistency(target, teacher, DISTANCES[config.augment.strategy])
+
+
+def pretrained(source: str, dataset: DataSet, precision: Precision) -> nn.Module:
+    return precision.wrap(distributed.in_turn(lambda: load_teacher(source, dataset)).to(precision.device))
 
 
 OBJECTIVES: dict[str, Objective] = {

@@ -134,11 +134,10 @@ def average_(tensors: Iterable[Tensor]) -> None:
 def parallel(module: nn.Module) -> DistributedDataParallel:
     """The network with gradients that are averaged over the processes while it goes backward. Its buffers are left
     alone: ``average_buffers`` after the step keeps what batch norm has learned in every process."""
+    new = "forward_sync_buffers"  # as newer versions of torch call the option
     known = inspect.signature(DistributedDataParallel).parameters
-    name = (
-        "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    )  # before and after torch 2.15
-    return DistributedDataParallel(module, **{name: False})
+    options: dict[str, Any] = {new if new in known else "broadcast_buffers": False}
+    return DistributedDataParallel(module, **options)
 
 
 def average_gradients(module: nn.Module) -> None:
