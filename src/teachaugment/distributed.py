@@ -137,7 +137,7 @@ def parallel(module: nn.Module) -> DistributedDataParallel:
     new = "forward_sync_buffers"  # as newer versions of torch call the option
     known = inspect.signature(DistributedDataParallel).parameters
     options: dict[str, Any] = {new if new in known else "broadcast_buffers": False}
-    return DistributedDataParallel(module, **options)
+    return DistributedDataParallel(module, gradient_as_bucket_view=True, **options)
 
 
 def average_gradients(module: nn.Module) -> None:
