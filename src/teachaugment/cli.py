@@ -164,7 +164,10 @@ def run_train(arguments: argparse.Namespace) -> int:
 
     path: Path | None = None
     try:
-        with Interrupts() as interrupts, distributed.session(build.device(config.device)):
+        with (
+            Interrupts() as interrupts,
+            distributed.session(build.device(config.device), stopping=lambda: bool(interrupts.asked)),
+        ):
             if arguments.resume:
                 into = Path(config.output or "") if "output" in arguments.chosen else None
                 trainer, path = build.resume(config, Path(arguments.resume), into, arguments.force)

@@ -59,8 +59,11 @@ def local_rank() -> int:
 
 
 @contextlib.contextmanager
-def session(device: torch.device) -> Iterator[None]:
-    """Join the other processes and leave them, together at the end or at once after an error."""
+def session(device: torch.device, stopping: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Join the other processes and leave them, together at the end or at once after an error.
+
+    ``stopping`` tells whether this process has been asked to end: one that has does not complain that others are gone.
+    """
     if not launched():
         yield
         return
@@ -79,6 +82,8 @@ def session(device: torch.device) -> Iterator[None]:
     except RuntimeError as error:  # torch's own kinds of it included
         if not any(word in str(error).lower() for word in LOST):
             raise
+        if stopping():
+            raise SystemExit(128 + signal.SIGTERM) from None
         reason = str(error).strip().splitlines()[0][:200]
         _end_after_the_others(f"process {rank()} has lost another one ({reason}); continue with --resume")
 
