@@ -49,7 +49,8 @@ examples:
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
 
-A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each.
+A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each. For
+segmentation it holds images/ and masks/, with train/ and val/ or test/ in both or around both.
 Settings come from the defaults, then the preset, then the file of --config, then the flags. Every setting has a
 long name, --section.field; in the file it is written 'section: {field: value}'.
 """

@@ -176,7 +176,16 @@ class Config:
 
 # What a task changes among the defaults.
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {
-    "segmentation": {"model.name": "unet-16", "augment.crop": 0, "augment.num_ops": 1, "augment.magnitude": 5},
+    "segmentation": {
+        "model.name": "unet-16",
+        "optim.lr": 0.05,
+        "optim.warmup_epochs": 1.0,
+        "train.epochs": 20,
+        "train.batch_size": 8,
+        "augment.crop": 0,
+        "augment.num_ops": 1,  # RandAugment's settings are those of the paper's appendix
+        "augment.magnitude": 5,
+    },
 }
 SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.

@@ -12,13 +12,13 @@ from torch import Tensor
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.pictures import INK, LINE, MARGIN, PAPER, Picture, comparison
 
-OPACITY = 0.55  # of a mask; pixels of unknown class show the image alone
+OPACITY = 0.6  # of a mask over the image in grey; pixels of unknown class show the image as it is
 Color = tuple[int, int, int]
 
 
 def palette(count: int) -> list[Color]:
     """Colours that are easy to tell apart: hues a golden section of the circle from each other, light and dark."""
-    made = (colorsys.hsv_to_rgb(i * 0.618034 % 1, 0.75, (1, 0.7, 0.45)[i % 3]) for i in range(count))
+    made = (colorsys.hsv_to_rgb((0.6 + i * 0.618034) % 1, 0.75, (0.5, 1, 0.75)[i % 3]) for i in range(count))
     return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in made]
 
 
@@ -27,7 +27,8 @@ def overlay(image: Tensor, mask: Tensor, colors: Sequence[Color]) -> Tensor:
     base = rgb(image)
     known = mask != IGNORE
     paint = torch.tensor(colors, device=image.device, dtype=image.dtype)[mask.masked_fill(~known, 0)] / 255
-    return torch.where(known[:, None], torch.lerp(base, paint.permute(0, 3, 1, 2), OPACITY), base)
+    grey = base.mean(1, keepdim=True).expand_as(base)
+    return torch.where(known[:, None], torch.lerp(grey, paint.permute(0, 3, 1, 2), OPACITY), base)
 
 
 def rgb(image: Tensor) -> Tensor:
