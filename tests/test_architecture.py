@@ -99,11 +99,12 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "config", "data", "distributed", "errors"),
-            *("consistency", "evaluate", "interrupts", "logs", "losses", "optim", "overlay", "pictures", "policy"),
+            *("consistency", "evaluate", "interrupts", "logs", "optim", "policy"),
             *("precision", "progress", "seeds", "tasks", "teachers"),
         },
         {"torch"},
     ),
+    Rule("showing.py", {"data", "evaluate", "losses", "overlay", "pictures", "seeds", "train"}, {"torch"}),
     Rule("card.py", {"policy"}, {"yaml"}),
     Rule(
         "export.py",
@@ -125,7 +126,7 @@ RULES = [
         "report/*.py",
         {
             *("__init__", "algorithm", "augment", "batch", "checkpoint", "data", "evaluate", "logs", "overlay"),
-            *("replay", "report", "seeds", "settings", "train"),
+            *("replay", "report", "seeds", "settings", "showing", "train"),
         },
         {"torch"},
     ),
@@ -133,7 +134,7 @@ RULES = [
         "run.py",
         {
             *("checkpoint", "distributed", "errors", "evaluate", "export", "files", "interrupts", "logs", "pictures"),
-            *("report.write", "train"),
+            *("report.write", "showing", "train"),
         },
         {"torch"},
     ),

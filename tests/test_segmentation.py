@@ -53,7 +53,7 @@ def test_a_run_leaves_metrics_policy_and_pictures(finished):
 
 
 def test_the_report_speaks_of_iou(finished, capsys):
-    print(cli.report(tiny(), json.loads((finished / logs.METRICS).read_text()), finished))
+    print(cli.outcome(tiny(), json.loads((finished / logs.METRICS).read_text()), finished))
     out = capsys.readouterr().out
     assert "% mIoU on 40 test images" in out and "IoU of each class" in out and logs.PREDICTIONS in out
 

@@ -94,7 +94,7 @@ def uninterrupted(tmp_path_factory) -> Path:
 
 def test_a_run_leaves_all_its_files(uninterrupted):
     names = {logs.CONFIG, logs.LOG, logs.METRICS, logs.POLICY, logs.CARD, logs.PICTURE}
-    names |= {checkpoint.LAST, checkpoint.PREVIOUS}
+    names |= {checkpoint.LAST, checkpoint.PREVIOUS, logs.REPORT}
     assert set(os.listdir(uninterrupted)) == names
     assert resolve(read_yaml(uninterrupted / logs.CONFIG)) == tiny(output=str(uninterrupted))
     metrics = json.loads((uninterrupted / logs.METRICS).read_text())

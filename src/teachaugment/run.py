@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from teachaugment import checkpoint, distributed, export, logs, pictures
+from teachaugment import checkpoint, distributed, export, logs, pictures, showing
 from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
 from teachaugment.files import write_atomically
@@ -113,7 +113,7 @@ def _one_epoch(
         evaluation[split] = {name: scalars(result) for name, result in results[split].items()}
         times["evaluation_seconds"] = time.monotonic() - began
         if board is not None and trainer.teach is not None:
-            board.picture("augmented", pictures.to_tensor(trainer.picture()), trainer.step)
+            board.picture("augmented", pictures.to_tensor(showing.augmented(trainer)), trainer.step)
     record = {"event": "epoch", "epoch": epoch, "step": trainer.step, **trainer.end_epoch(), "time": times}
     record.update(evaluation)
     is_best = _note_best(trainer, record)
@@ -159,9 +159,9 @@ def finish(
             export.write(export.policy_of(trainer.state_dict(), measured), path / logs.POLICY)
         elif trainer.policy is not None:
             export.write(trainer.policy, path / logs.POLICY)
-        trainer.picture().save(path / logs.PICTURE)
-        if (predictions := trainer.predictions()) is not None:
-            predictions.save(path / logs.PREDICTIONS)
+        showing.augmented(trainer).save(path / logs.PICTURE)
+        if trainer.config.task == "segmentation":
+            showing.predictions(trainer).save(path / logs.PREDICTIONS)
     if trainer.best is not None:
         metrics["best"] = {**trainer.best, "test": _evaluate_best(trainer, path, interrupts)}
     if distributed.is_main():

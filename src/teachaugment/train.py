@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from teachaugment import distributed, logs, overlay, pictures
+from teachaugment import distributed, logs
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config import Config, to_dict
@@ -28,9 +28,8 @@ from teachaugment.consistency import Consistency
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
-from teachaugment.evaluate import evaluate, evaluating, scalars
+from teachaugment.evaluate import evaluate, scalars
 from teachaugment.interrupts import Interrupts
-from teachaugment.losses import main_head
 from teachaugment.optim import default_milestones, learning_rate
 from teachaugment.policy import Policy
 from teachaugment.precision import Precision
@@ -238,53 +237,6 @@ class Trainer:
         assert self.teach is not None
         values = self.teach.augmenter.probabilities()
         return {f"p_{name}": float(value.mean()) for name, value in values.items()}
-
-    @torch.no_grad()
-    def picture(self, count: int = 8, versions: int = 4) -> pictures.Picture:
-        """Training images, of as many classes as possible, beside what the current augmentation makes of them.
-
-        The same images and random numbers every time, so that the pictures of a run can be compared.
-        """
-        seed, segments = self.config.seed, self.config.task == "segmentation"
-        look = count if segments else 16 * count
-        batch = next(batches(self.data.train, look, seed=seed, epoch=0, shuffle=True, device=self.device))
-        labels = batch.label.tolist() if batch.label is not None else [0] * len(batch)
-        firsts = sorted(range(len(batch)), key=lambda i: (labels[:i].count(labels[i]), labels[i]))
-        batch = batch[torch.tensor(firsts[:count], device=self.device)]
-        if segments:
-            batch = batch.replace(label=None)
-        generator = torch.Generator(device=self.device).manual_seed(mix(seed, "picture"))
-        torch.manual_seed(mix(seed, "picture"))  # from which torchvision's strategies draw
-        made = []
-        for _ in range(versions):
-            if self.teach is not None:
-                made.append(self.teach.augmenter(batch, generator))
-            else:
-                made.append(self.augment(self.task.before(batch, generator)))
-        if segments:
-            return overlay.augmented(batch, made, self.data.classes, self.colors)
-        names = [self.data.classes[labels[i]] for i in firsts[:count]]
-        return pictures.comparison(batch.image, [version.image for version in made], names)
-
-    @torch.no_grad()
-    def predictions(self, count: int = 12) -> pictures.Picture | None:
-        """Test images from all over the split with their masks and the target's predictions, where there are any."""
-        if self.config.task != "segmentation":
-            return None
-        rows = torch.linspace(0, len(self.data.test) - 1, min(count, len(self.data.test))).long()
-        few = self.data.test.select(rows)
-        batch = next(batches(few, count, seed=0, epoch=0, shuffle=False, device=self.device))
-        model = self.precision.wrap(self.target)
-        choice = []
-        for part in batch.split(self.config.train.batch_size):
-            with evaluating(model):
-                choice.append(main_head(self.task.predict(model, self.task.normalize(part.image))).argmax(1))
-        return overlay.predictions(batch, torch.cat(choice), self.data.classes, self.colors)
-
-    @property
-    def colors(self) -> list[overlay.Color]:
-        """Of the classes in pictures."""
-        return self.data.colors or overlay.palette(len(self.data.classes))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed run needs, as plain containers, numbers and tensors."""

@@ -13,6 +13,7 @@ from teachaugment.augment.mlp import Sources
 from teachaugment.batch import Batch
 from teachaugment.replay import Replay, Slots
 from teachaugment.seeds import mix
+from teachaugment.showing import colors
 from teachaugment.train import Trainer
 
 IMAGES, DRAWS = 8, 4
@@ -83,5 +84,5 @@ def shown(trainer: Trainer, batch: Batch) -> Tensor:
     """Images as they are shown: RGB, and beside each the same with its mask where there is one."""
     if batch.mask is None:
         return overlay.rgb(batch.image)
-    both = [overlay.rgb(batch.image), overlay.overlay(batch.image, batch.mask, trainer.colors)]
+    both = [overlay.rgb(batch.image), overlay.overlay(batch.image, batch.mask, colors(trainer))]
     return torch.stack(both, 1).flatten(0, 1)

@@ -1,0 +1,58 @@
+"""Pictures of a run: training images beside what the augmentation makes of them, and predictions of masks."""
+
+from __future__ import annotations
+
+import torch
+
+from teachaugment import overlay, pictures
+from teachaugment.data.loader import batches
+from teachaugment.evaluate import evaluating
+from teachaugment.losses import main_head
+from teachaugment.seeds import mix
+from teachaugment.train import Trainer
+
+
+@torch.no_grad()
+def augmented(trainer: Trainer, count: int = 8, versions: int = 4) -> pictures.Picture:
+    """Training images, of as many classes as possible, beside what the current augmentation makes of them.
+
+    The same images and random numbers every time, so that the pictures of a run can be compared.
+    """
+    seed, segments, device = trainer.config.seed, trainer.config.task == "segmentation", trainer.device
+    look = count if segments else 16 * count
+    batch = next(batches(trainer.data.train, look, seed=seed, epoch=0, shuffle=True, device=device))
+    labels = batch.label.tolist() if batch.label is not None else [0] * len(batch)
+    firsts = sorted(range(len(batch)), key=lambda i: (labels[:i].count(labels[i]), labels[i]))[:count]
+    batch = batch[torch.tensor(firsts, device=device)]
+    if segments:
+        batch = batch.replace(label=None)
+    generator = torch.Generator(device=device).manual_seed(mix(seed, "picture"))
+    torch.manual_seed(mix(seed, "picture"))  # from which torchvision's strategies draw
+    made = []
+    for _ in range(versions):
+        if trainer.teach is not None:
+            made.append(trainer.teach.augmenter(batch, generator))
+        else:
+            made.append(trainer.augment(trainer.task.before(batch, generator)))
+    if segments:
+        return overlay.augmented(batch, made, trainer.data.classes, colors(trainer))
+    names = [trainer.data.classes[labels[i]] for i in firsts]
+    return pictures.comparison(batch.image, [version.image for version in made], names)
+
+
+@torch.no_grad()
+def predictions(trainer: Trainer, count: int = 12) -> pictures.Picture:
+    """Test images from all over the split, those of the first one's size, with their masks and the target's choice."""
+    data, task, model = trainer.data, trainer.task, trainer.precision.wrap(trainer.target)
+    size = trainer.config.train.batch_size
+    few = data.test.select(torch.linspace(0, len(data.test) - 1, min(count, len(data.test))).long())
+    batch = next(batches(few, count, seed=0, epoch=0, shuffle=False, device=trainer.device))
+    with evaluating(model):
+        parts = [task.predict(model, task.normalize(part.image)) for part in batch.split(size)]
+    choice = torch.cat([main_head(part).argmax(1) for part in parts])
+    return overlay.predictions(batch, choice, data.classes, colors(trainer))
+
+
+def colors(trainer: Trainer) -> list[overlay.Color]:
+    """Of the classes."""
+    return trainer.data.colors or overlay.palette(len(trainer.data.classes))
