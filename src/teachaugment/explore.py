@@ -41,12 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def launch(page: Any, port: int | None, browser: bool, wait: bool = True) -> Any:
     """Serve the page on this machine only."""
+    quiet: dict[str, Any] = {"share": False, "quiet": True, "prevent_thread_lock": True}
     try:
-        return page.launch(
-            server_name=HOST, server_port=port, share=False, inbrowser=browser, prevent_thread_lock=not wait
-        )
+        served = page.launch(server_name=HOST, server_port=port, inbrowser=browser, **quiet)
     except OSError as error:
         raise UserError(f"cannot open the page on {HOST}: {str(error).splitlines()[0]}") from None
+    print(f"{served[1]}  open on this machine only; stop it with Ctrl-C", flush=True)
+    if wait:
+        page.block_thread()
+    return served
 
 
 def newest_run(root: Path) -> Path:
@@ -83,7 +86,9 @@ def interface(path: Path) -> Any:
                     gradio.Image(type="pil", label="image", sources=["upload", "clipboard"]),
                     gradio.Dropdown([DRAWN, *classes], value=DRAWN, label="augmented as", visible=bool(classes)),
                     gradio.Slider(0, 99, value=0, step=1, label="seed"),
-                    gradio.Slider(0, 1, value=1, step=0.05, label="strength: 0 leaves the image, 1 is the policy"),
+                    gradio.Slider(
+                        0, 1, value=1, step=0.05, label="strength", info="0 leaves the image, 1 is the policy"
+                    ),
                 ]
             with gradio.Column(scale=2):
                 gallery = gradio.Gallery(label="versions", columns=4, format="png")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         from teachaugment.given_noise import write_onnx
 
         height, width = state["data"]["size"]
+        print("tracing it for ONNX, which takes up to a minute …", file=sys.stderr, flush=True)
         write_onnx(policy, Path(arguments.onnx), height, width)
         print(f"{arguments.onnx}  the same as a function of images of {height}×{width} and noise")
     return 0

@@ -8,6 +8,7 @@ Export under ``torch.no_grad()``: with gradients the draws are the relaxed ones 
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -85,7 +86,8 @@ def write_onnx(policy: Policy, path: Path, height: int, width: int) -> None:
             "onnx and onnxscript are not installed; install them: pip install 'teachaugment[onnx]'"
         ) from None
     module = GivenNoise(policy).eval()
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "# The axis name")  # all inputs share one, as they should
         program = torch.onnx.export(
             module,
             module.example(2, height, width),

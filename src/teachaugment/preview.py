@@ -42,9 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     policy = load_policy(arguments.policy, context=arguments.context, strength=arguments.strength)
     pictures = [opened(Path(name), policy) for name in arguments.images]
     made = [draws(policy, picture, arguments.draws, arguments.seed + i) for i, picture in enumerate(pictures)]
-    originals = squared([as_tensor(picture) for picture in pictures])
-    versions = [squared(list(parts)) for parts in zip(*made, strict=True)]
-    sheet = comparison(originals, versions, [Path(name).name for name in arguments.images], columns=1, cell=SIDE)
+    originals = framed([as_tensor(picture) for picture in pictures])
+    versions = [framed(list(parts)) for parts in zip(*made, strict=True)]
+    suffix = "" if arguments.context is None else f" as {arguments.context}"
+    names = [Path(name).name + suffix for name in arguments.images]
+    sheet = comparison(originals, versions, names, columns=1, cell=SIDE)
     try:
         sheet.save(arguments.output)
     except (OSError, ValueError) as error:
@@ -93,14 +95,16 @@ def as_tensor(picture: Image.Image) -> Tensor:
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
 
 
-def squared(images: list[Tensor]) -> Tensor:
-    """Images of several shapes as one batch: centred, on white."""
+def framed(images: list[Tensor]) -> Tensor:
+    """Images of several sizes as one batch: small ones enlarged by a whole factor, all centred, on white."""
     import torch.nn.functional as F
     from torch import stack
 
-    side = max(max(image.shape[-2:]) for image in images)
+    factors = [max(1, SIDE // max(image.shape[-2:])) for image in images]
+    grown = [x.repeat_interleave(k, -1).repeat_interleave(k, -2) for x, k in zip(images, factors, strict=True)]
+    height, width = (max(image.shape[axis] for image in grown) for axis in (-2, -1))
     padded = []
-    for image in images:
-        high, wide = side - image.shape[-2], side - image.shape[-1]
+    for image in grown:
+        high, wide = height - image.shape[-2], width - image.shape[-1]
         padded.append(F.pad(image, (wide // 2, wide - wide // 2, high // 2, high - high // 2), value=1.0))
     return stack(padded)
