@@ -51,6 +51,7 @@ RULES = [
     Rule("augment/policy_files.py", {"errors"}),
     Rule("augment/searched.py", {"augment", "batch", "errors"}, {"torch", "torchvision"}),
     Rule("augment/*.py", {"augment", "batch", "errors", "losses", "seeds"}, {"torch"}),
+    Rule("tasks/momentum.py", {"distributed", "errors", "models", "seeds", "tasks", "teachers"}, {"torch"}),
     Rule(
         "tasks/*.py",
         {"augment.fixed", "augment.mix", "batch", "errors", "losses", "models", "seeds", "tasks"},
@@ -77,11 +78,17 @@ RULES = [
         },
         {"torch"},
     ),
+    Rule(
+        "views.py",
+        {"algorithm", "augment", "batch", "distributed", "errors", "losses", "policy", "replay", "seeds"},
+        {"torch"},
+    ),
     Rule("consistency.py", {"errors", "teachers"}, {"torch"}),
     # A run. The configuration needs no torch, so that a mistake in it is reported at once.
-    Rule("config.py", {"errors", "settings"}, {"yaml"}),
+    Rule("sections.py", {"settings"}),
+    Rule("config.py", {"errors", "sections", "settings"}, {"yaml"}),
     Rule("presets/*.py", {"config", "errors", "presets"}),
-    Rule("flags.py", {"config", "errors", "presets", "settings"}),
+    Rule("flags.py", {"config", "errors", "presets", "sections", "settings"}),
     Rule("table.py"),
     Rule("listing.py", {"errors", "models", "presets"}, {"torch"}),
     Rule("files.py", {"errors"}),
@@ -108,7 +115,7 @@ RULES = [
     Rule("card.py", {"policy"}, {"yaml"}),
     Rule(
         "export.py",
-        {"augment", "card", "checkpoint", "errors", "files", "given_noise", "logs", "policy", "replay"},
+        {"augment", "card", "checkpoint", "errors", "features", "files", "given_noise", "logs", "policy", "replay"},
         {"torch"},
     ),
     Rule("preview.py", {"batch", "errors", "pictures", "policy", "seeds"}, {"PIL", "numpy", "torch"}),
@@ -139,9 +146,36 @@ RULES = [
         {"torch"},
     ),
     Rule(
-        "strategies.py", {"augment", "batch", "config", "consistency", "data", "errors", "policy", "tasks"}, {"torch"}
+        "strategies.py", {"augment", "batch", "consistency", "data", "errors", "policy", "sections", "tasks"}, {"torch"}
     ),
     Rule("build.py", EVERYTHING, {"torch"}),
+    Rule(
+        "restore.py",
+        {"build", "checkpoint", "config", "data", "distributed", "errors", "files", "logs", "strategies", "train"},
+    ),
+    Rule("probe.py", {"augment.fixed", "batch", "errors", "optim", "tasks"}, {"torch"}),
+    Rule(
+        "features.py",
+        {
+            "build",
+            "checkpoint",
+            "config",
+            "errors",
+            "files",
+            "logs",
+            "models",
+            "precision",
+            "probe",
+            "restore",
+            "seeds",
+            "train",
+        },
+        {"safetensors", "torch"},
+    ),
+    Rule(
+        "linear.py",
+        {"batch", "config", "data", "errors", "features", "files", "logs", "probe", "restore", "seeds", "train"},
+    ),
     # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
     Rule("compare/comparisons.py", {"errors"}),
     Rule("compare/plan.py", {"config", "errors", "settings"}),
@@ -157,15 +191,15 @@ RULES = [
     Rule(
         "cli.py",
         {
-            *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config"),
-            *("distributed", "errors", "explore", "export", "flags", "interrupts", "listing", "logs", "preview"),
-            *("report.command", "run"),
+            *("__init__", "bench.command", "build", "checkpoint", "compare.command", "config", "distributed", "errors"),
+            *("explore", "export", "flags", "interrupts", "linear", "listing", "logs", "preview", "report.command"),
+            *("restore", "run"),
         },
     ),
 ]
 
 # Where a number fetched from the device would make every step wait for it.
-HOT = ["algorithm.py", "augment/*.py", "losses.py", "replay.py", "teachers.py"]
+HOT = ["algorithm.py", "augment/*.py", "losses.py", "replay.py", "teachers.py", "views.py"]
 
 
 def rule_of(file: str) -> Rule | None:

@@ -43,3 +43,5 @@ def test_each_task_has_its_line():
     assert line == ["target    25.0 % mIoU on 1,000 test images, loss 0.500, pixel accuracy 50.0 %"]
     line = listing.result_lines({"target": {**common, "accuracy": 0.25, "top5": 0.5, "calibration_error": 0.1}})
     assert line[0].startswith("target    25.0 % of 1,000 test images")
+    line = listing.result_lines({"teacher": {**common, "knn": 0.25, "spread": 0.9, "rank": 7.2}})
+    assert line[0].startswith("teacher   25.0 % of 1,000 test images by nearest neighbours")

@@ -41,8 +41,8 @@ def test_without_a_terminal_there_are_plain_lines():
 def test_advice_is_given_once():
     stream = io.StringIO()
     display = Display(total=2, stream=stream)
-    display.once("more workers would help")
-    display.once("more workers would help")
+    display.once("input", "more workers would help")
+    display.once("input", "more workers would help")
     assert stream.getvalue() == "more workers would help\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from teachaugment import build, checkpoint, logs
+from teachaugment import build, checkpoint, logs, restore
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.errors import UserError
 from teachaugment.pretrained import Renormalized, load_teacher
@@ -56,10 +56,10 @@ def test_a_run_with_such_a_teacher_is_resumed_and_evaluated(earlier, tmp_path, m
     few.test = few.test.select(torch.arange(100))
     monkeypatch.setattr(build, "load_data", lambda config: few)
     run(build.build(config), logs.create_run(config))
-    trainer, _ = build.resume(config, tmp_path / "run")
+    trainer, _ = restore.resume(config, tmp_path / "run")
     assert trainer.epoch == 1
-    metrics = build.evaluate_run(config, tmp_path / "run", "last", None)["test"]
-    of_the_earlier_run = build.evaluate_run(
+    metrics = restore.evaluate_run(config, tmp_path / "run", "last", None)["test"]
+    of_the_earlier_run = restore.evaluate_run(
         tiny(model__name="wrn-16-1", augment__strategy="none"), earlier, "last", None
     )
     assert metrics["teacher"]["accuracy"] == of_the_earlier_run["test"]["target"]["accuracy"]

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from teachaugment import TeachAugment, build, checkpoint, cli, logs
+from teachaugment import TeachAugment, build, checkpoint, cli, logs, restore
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.errors import UserError
@@ -65,7 +65,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(finished, tmp_path):
     logs.create_run(config)
     trainer.train_epoch(logs.Display(trainer.total_steps))
     checkpoint.save(path / checkpoint.LAST, trainer.state_dict())
-    resumed, _ = build.resume(config, path)
+    resumed, _ = restore.resume(config, path)
     run(few_tests(resumed), path)
     first, second = (checkpoint.load(place / checkpoint.LAST) for place in (finished, path))
     for part in ("target", "teach"):
@@ -84,7 +84,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 def test_a_run_is_evaluated_again(finished, monkeypatch):
     real = build.load_data
     monkeypatch.setattr(build, "load_data", lambda config: few_tests(SimpleNamespace(data=real(config))).data)
-    result = build.evaluate_run(tiny(output=str(finished)), finished, "last", None)
+    result = restore.evaluate_run(tiny(output=str(finished)), finished, "last", None)
     assert result["metric"] == "miou" and result["test"]["target"]["images"] == 40
 
 

@@ -11,15 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from teachaugment import build, checkpoint, logs
+from teachaugment import build, checkpoint, logs, restore
 from teachaugment.augment.published import PerImage
 from teachaugment.augment.searched import OnSchedule
 from teachaugment.batch import Batch
-from teachaugment.config import SETTINGS, AugmentConfig, Config, Layer, resolve
+from teachaugment.config import SETTINGS, Config, Layer, resolve
 from teachaugment.consistency import DISTANCES
 from teachaugment.data import DataSet, FolderSplit
 from teachaugment.errors import UserError
 from teachaugment.run import run
+from teachaugment.sections import AugmentConfig
 from teachaugment.strategies import PLAIN, STRATEGIES, fixed_augmentation
 from teachaugment.train import Trainer
 
@@ -145,7 +146,7 @@ def test_a_policy_file_trains_and_is_not_needed_to_evaluate(tmp_path):
     config = tiny(augment__strategy="policy-file", augment__policy_file=str(file), output=str(path))
     metrics = run(build.build(config), logs.create_run(config))
     file.unlink()
-    again = build.evaluate_run(config, path, "last", None)
+    again = restore.evaluate_run(config, path, "last", None)
     assert again["test"]["target"]["accuracy"] == metrics["test"]["target"]["accuracy"]
 
 
@@ -321,7 +322,7 @@ def test_a_resumed_consistency_run_equals_the_uninterrupted_one(name, tmp_path, 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Trainer, "train_step", stops)
         start(tmp_path / "stopped")
-    made, path = build.resume(
+    made, path = restore.resume(
         tiny(augment__strategy=name, output=str(tmp_path / "stopped"), train__epochs=3), tmp_path / "stopped"
     )
     assert made.step == 2
@@ -333,7 +334,7 @@ def test_a_resumed_consistency_run_equals_the_uninterrupted_one(name, tmp_path, 
         assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(first, second, strict=True))
     files = [(tmp_path / name / logs.METRICS).read_bytes() for name in ("whole", "stopped")]
     assert files[0] == files[1]
-    again = build.evaluate_run(tiny(augment__strategy=name), tmp_path / "whole", "last", None)
+    again = restore.evaluate_run(tiny(augment__strategy=name), tmp_path / "whole", "last", None)
     assert again["test"]["teacher"]["accuracy"] == whole["test"]["teacher"]["accuracy"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import build, checkpoint, logs
+from teachaugment import build, checkpoint, logs, restore
 from teachaugment.config import Config, Layer, read_yaml, resolve
 from teachaugment.errors import UserError
 from teachaugment.policy import load_policy
@@ -48,7 +48,7 @@ def train(path: Path, **changed: Any) -> dict[str, Any]:
 
 
 def go_on(path: Path, **changed: Any) -> dict[str, Any]:
-    trainer, path = build.resume(tiny(output=str(path), **changed), path)
+    trainer, path = restore.resume(tiny(output=str(path), **changed), path)
     return run(few_tests(trainer), path)
 
 
@@ -189,14 +189,14 @@ def test_a_finished_run_can_be_trained_on(tmp_path):
 
 def test_a_resumed_run_refuses_other_settings_and_shows_them(uninterrupted):
     with pytest.raises(UserError, match=r"optim.lr: 0.1 -> 0.5.*may change only train.epochs"):
-        build.resume(tiny(output=str(uninterrupted), optim__lr=0.5), uninterrupted)
+        restore.resume(tiny(output=str(uninterrupted), optim__lr=0.5), uninterrupted)
     with pytest.raises(UserError, match="4 epochs done already"):
-        build.resume(tiny(output=str(uninterrupted), train__epochs=2), uninterrupted)
+        restore.resume(tiny(output=str(uninterrupted), train__epochs=2), uninterrupted)
 
 
 def test_a_run_can_go_on_in_another_directory(uninterrupted, tmp_path):
     before = {file.name: file.read_bytes() for file in uninterrupted.iterdir()}
-    trainer, path = build.resume(
+    trainer, path = restore.resume(
         tiny(output=str(tmp_path / "copy"), train__epochs=5), uninterrupted, into=tmp_path / "copy"
     )
     run(few_tests(trainer), path)

@@ -25,6 +25,7 @@ from torch.func import functional_call
 
 from . import distributed
 from .augment import create
+from .augment.augmenter import Augmenter
 from .batch import Batch, check
 from .losses import color_distance, cross_entropy, non_saturating
 from .objectives import Loss, Objective, teach_augment
@@ -47,6 +48,7 @@ class TeachAugment:
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
     objective:    Eq. 1 unless given; see objectives.py.
     teacher:      None for the EMA teacher, or a pretrained module.
+    ema_warmup:   of the EMA teacher: smaller is slower.
     n_inner:      updates of the target for each of the augmenter.
     group:        images that share a snapshot from the replay.
     fraction:     share of a batch on which the augmenter is updated: less is cheaper.
@@ -73,6 +75,7 @@ class TeachAugment:
         objective: Objective = teach_augment,
         teacher: nn.Module | None = None,
         ema_decay: float = 0.999,  # ξ
+        ema_warmup: int = 10,
         n_inner: int = 5,
         fraction: float = 1.0,
         at_once: int | None = None,
@@ -88,10 +91,11 @@ class TeachAugment:
     ) -> None:
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(mix(seed, "augmenter"))
-            self.augmenter = create(augmenter, channels=channels, classes=num_classes, group=group).to(self.device)
-        self.teacher: Teacher = EMATeacher(self.target, ema_decay) if teacher is None else FrozenTeacher(teacher)
+        about = {"channels": channels, "classes": num_classes, "group": group}
+        self.augmenter = new_augmenter(mix(seed, "augmenter"), augmenter, **about).to(self.device)
+        self.teacher: Teacher = (
+            EMATeacher(self.target, ema_decay, ema_warmup) if teacher is None else FrozenTeacher(teacher)
+        )
         self.replay = Replay(self.augmenter, replay_decay)
         self.optimizer = torch.optim.AdamW(self.augmenter.parameters(), lr=lr, weight_decay=weight_decay)
         self.normalize = normalize or nn.Identity()
@@ -114,9 +118,12 @@ class TeachAugment:
         if self.steps == 0:
             check(batch, self.augmenter.settings.channels, self.augmenter.settings.classes)
         self._reseed("augment", batch.part)
-        snapshots = self.replay.draw(len(batch), self.generator)
-        draw = self.augmenter.sample(len(batch), batch.label, self.generator, snapshots)
-        return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
+        return replayed(self.augmenter, self.replay, batch, self.generator)
+
+    @torch.no_grad()
+    def current(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """a_φ(x) with φ as it is now, for pictures."""
+        return self.augmenter(batch, generator)
 
     def step(self, images: Tensor | Batch, labels: Tensor | None = None) -> dict[str, Tensor] | None:
         """To be called after each update of the target with the batch before augmentation.
@@ -139,7 +146,7 @@ class TeachAugment:
         distributed.average_buffers(self.teacher.model)  # one teacher for all
         parts = batch.split(self.at_once or len(batch))
         measured = [self.backward(part, len(part) / len(batch)) for part in parts]
-        distributed.average_gradients(self.augmenter)
+        distributed.average_gradients(self.optimizer)
         self.optimizer.step()
         self.replay.refresh()
         return {name: torch.stack([part[name] for part in measured]).sum(0) for name in measured[0]}
@@ -175,6 +182,14 @@ class TeachAugment:
         self.epochs += 1
         if self.n_buffer and self.epochs % self.n_buffer == 0:
             self.replay.push()
+
+    def probabilities(self) -> dict[str, float]:
+        """The learned p_c and p_g, averaged over the classes."""
+        return {f"p_{name}": float(value.mean()) for name, value in self.augmenter.probabilities().items()}
+
+    @property
+    def snapshots(self) -> int:
+        return len(self.replay)
 
     def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
         """What has been learned, frozen, to be saved and used without target or teacher.
@@ -217,6 +232,20 @@ def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) 
     if loss not in (cross_entropy, F.cross_entropy):
         return loss
     return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
+
+
+def new_augmenter(seed: int, name: str, **about: Any) -> Augmenter:
+    """An augmenter whose initial weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return create(name, **about)
+
+
+def replayed(augmenter: Augmenter, replay: Replay, batch: Batch, generator: torch.Generator) -> Batch:
+    """a_φ(x) with φ drawn from the replay."""
+    snapshots = replay.draw(len(batch), generator)
+    draw = augmenter.sample(len(batch), batch.label, generator, snapshots)
+    return augmenter.warp(augmenter.color(batch, draw), draw)
 
 
 def frozen(model: nn.Module, image: Tensor) -> Any:

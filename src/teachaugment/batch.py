@@ -23,6 +23,7 @@ class Batch:
     label: Tensor | None = None  # [B] int64, or [B, K] float for soft and multi-label targets
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
+    second: Tensor | None = None  # [B, C, H, W], another view of the same images, where two are compared
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +10,30 @@ from typing import Any
 import torch
 from torch import nn
 
-from teachaugment import checkpoint, data, distributed, logs, models
+from teachaugment import data, distributed, models
 from teachaugment.algorithm import TeachAugment
-from teachaugment.config import MAY_CHANGE, MAY_DIFFER, Config, changes, flatten, from_dict, to_dict, to_yaml
+from teachaugment.config import MAY_DIFFER, Config, flatten, to_dict
 from teachaugment.consistency import DISTANCES, Consistency
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
-from teachaugment.files import write_atomically
+from teachaugment.models.backbone import backbone
+from teachaugment.models.simsiam import SimSiam
 from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
 from teachaugment.optim import sgd
 from teachaugment.policy import Policy
 from teachaugment.precision import Precision
 from teachaugment.pretrained import load_teacher
+from teachaugment.sections import SELF_SUPERVISED
 from teachaugment.seeds import mix
-from teachaugment.strategies import PLAIN, STRATEGIES, fixed_augmentation
+from teachaugment.strategies import STRATEGIES, OnEachView, fixed_augmentation
 from teachaugment.tasks import Task
 from teachaugment.tasks.classification import Classification
+from teachaugment.tasks.momentum import BYOL, MoCo
 from teachaugment.tasks.segmentation import Segmentation
+from teachaugment.tasks.self_supervised import SelfSupervised, distance
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.train import Trainer
+from teachaugment.views import TeachAugmentViews
 
 
 def classification(config: Config, dataset: DataSet) -> Task:
@@ -61,12 +64,39 @@ def segmentation(config: Config, dataset: DataSet) -> Task:
     )
 
 
+def self_supervised(config: Config, dataset: DataSet) -> Task:
+    a, v = config.augment, config.views
+    for name in ("crop", "cutout", "jitter", "lighting"):
+        if getattr(a, name):
+            raise UserError(f"augment.{name} is not for {config.task}; its views are set by views.area, views.jitter …")
+    about = dataset.classes, dataset.mean, dataset.std
+    views: dict[str, Any] = {"flip": a.flip, "area": v.area, "jitter": v.jitter, "grey": v.grey, "blur": v.blur}
+    if config.task == "simsiam":
+        return SelfSupervised(*about, **views)
+    if a.strategy == "teachaugment" and config.teach.ema_decay <= v.momentum:
+        raise UserError(
+            f"teach.ema_decay must be above views.momentum ({v.momentum:g}) for {config.task}, whose own average "
+            f"would else be the teacher, not {config.teach.ema_decay:g}"
+        )
+    if config.task == "byol":
+        return BYOL(*about, momentum=v.momentum, **views)
+    queue: dict[str, Any] = {"dim": v.dim, "queue": v.queue, "temperature": v.temperature, "seed": config.seed}
+    return MoCo(*about, momentum=v.momentum, **queue, **views)
+
+
+def new_target(config: Config, dataset: DataSet, pretrained: bool = False) -> nn.Module:
+    """The network to train; for a self-supervised task without its classifier and with heads instead."""
+    name, classes, v = config.model.name, len(dataset.classes), config.views
+    network = models.create(name, classes, dataset.channels, dataset.size, pretrained)
+    if config.task not in SELF_SUPERVISED:
+        return network
+    hidden = 0 if config.task == "moco" else v.hidden
+    return SimSiam(*backbone(network, classes, name), dim=v.dim, hidden=hidden, layers=v.layers)
+
+
 def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
     t = config.teach
-    return TeachAugment(
-        target,
-        teacher=pretrained(t.teacher, dataset, precision) if t.teacher else None,
-        num_classes=task.contexts,
+    settings: dict[str, Any] = dict(
         channels=dataset.channels,
         augmenter=t.augmenter,
         normalize=task.normalize,
@@ -78,12 +108,26 @@ def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module
         n_buffer=t.n_buffer if t.replay else 0,
         replay_decay=t.replay_decay,
         group=t.group,
-        non_saturating=t.non_saturating,
-        smoothing=t.smoothing,
         color_weight=t.color_weight,
         lr=t.lr,
         weight_decay=t.weight_decay,
         seed=config.seed,
+    )
+    if isinstance(task, SelfSupervised):
+        if t.teacher:
+            raise UserError(f"--teacher is not for {config.task}, whose teacher is the moving average")
+        if t.objective == "pointaugment":
+            raise UserError(f"teach.objective pointaugment needs classes, and {config.task} has none")
+        # Where the method has an average of its own, the teacher is a slower one from the first steps on.
+        warmup = {} if task.against is None else {"ema_warmup": 2}
+        return TeachAugmentViews(target, distance, against=task.against, **warmup, **settings)
+    return TeachAugment(
+        target,
+        teacher=pretrained(t.teacher, dataset, precision) if t.teacher else None,
+        num_classes=task.contexts,
+        non_saturating=t.non_saturating,
+        smoothing=t.smoothing,
+        **settings,
     )
 
 
@@ -107,6 +151,7 @@ OBJECTIVES: dict[str, Objective] = {
 TASKS: dict[str, Callable[[Config, DataSet], Task]] = {
     "classification": classification,
     "segmentation": segmentation,
+    **dict.fromkeys(SELF_SUPERVISED, self_supervised),
 }
 
 
@@ -149,7 +194,8 @@ def build(config: Config, dataset: DataSet | None = None, restored: bool = False
     """Everything that a run needs, at its first step, or ``restored``: its weights will come from a checkpoint."""
     place = device(config.device)
     distributed.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
-    models.check(config.model.name, config.task)  # complains before the data are read
+    kind = "classification" if config.task in SELF_SUPERVISED else config.task  # of network
+    models.check(config.model.name, kind)  # complains before the data are read
     precision = Precision(config.train.amp, place)
     dataset = dataset or distributed.in_turn(lambda: load_data(config))
     distributed.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
@@ -158,141 +204,26 @@ def build(config: Config, dataset: DataSet | None = None, restored: bool = False
     settings, dataset = fixed_augmentation(config.augment, dataset)
     task = TASKS[config.task](replace(config, augment=settings), dataset)
     torch.manual_seed(mix(config.seed, "init"))
-    name, pretrained = config.model.name, config.model.pretrained and not restored
-    target = models.create(name, len(dataset.classes), dataset.channels, dataset.size, pretrained).to(place)
+    target = new_target(config, dataset, config.model.pretrained and not restored).to(place)
     if config.train.sync_bn and distributed.world() > 1:
         if place.type == "cpu":
             raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
         target = nn.SyncBatchNorm.convert_sync_batchnorm(target)
     if config.train.channels_last:
         target = target.to(memory_format=torch.channels_last)
+    task.begin(precision.wrap(target))
     o = config.optim
-    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay)
+    steady = target.predictor.parameters() if isinstance(target, SimSiam) and config.views.fixed_lr else ()
+    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, steady)
     strategy, wrapped = config.augment.strategy, precision.wrap(target)
     teach = teachaugment(config, dataset, task, wrapped, precision) if strategy == "teachaugment" else None
     augment = teach.augment if teach is not None else STRATEGIES[strategy](settings, dataset)
     if isinstance(augment, Policy):
         augment.to(place)
+    if teach is None and isinstance(task, SelfSupervised):
+        augment = OnEachView(augment)
     regular = consistency(config, dataset, wrapped, precision) if strategy in DISTANCES else None
     return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision, consistency=regular)
-
-
-def resume(config: Config, path: Path, into: Path | None = None, force: bool = False) -> tuple[Trainer, Path]:
-    """The run in ``path`` as its last checkpoint left it, to go on there, or in a copy of it, ``into``.
-
-    Other settings or other data than the run began with are refused; with ``force`` they are only told. A run that was
-    stopped before its first checkpoint starts again from the beginning.
-    """
-    state, file = distributed.share(lambda: checkpoint.newest(path) if checkpoint.exists(path) else (None, path))
-    if state is not None:
-        different = changes(from_dict(state["config"], str(file)), config)
-        if different:
-            _refuse(
-                f"{path} was trained with other settings ({'; '.join(different)})",
-                f"a resumed run may change only {', '.join(MAY_CHANGE)}",
-                force,
-            )
-        _same_parts(state, config, path)
-        if state["epoch"] > config.train.epochs:
-            raise UserError(f"{path} has {state['epoch']} epochs done already; --epochs {config.train.epochs} is fewer")
-    where = path if into is None or into.resolve() == path.resolve() else into
-    if where != path:
-        distributed.share(lambda: logs.check_output(config))
-    trainer = build(config, restored=state is not None)
-    if state is not None:
-        if other := _other_data(state["data"], trainer.data):
-            _refuse(f"{path} was trained on {other}", "name the data it began with", force)
-        if trainer.policy is not None and state.get("policy") != trainer.policy_fingerprint:
-            raise UserError(f"{config.augment.policy} is not the policy that {path} was trained with; it has changed")
-        trainer.load_state_dict(state, file)
-
-    def prepare() -> None:
-        if where != path:
-            shutil.copytree(path, where, dirs_exist_ok=True)
-        if file.name == checkpoint.PREVIOUS:
-            checkpoint.set_aside(where)
-        write_atomically(where / logs.CONFIG, lambda file: file.write(to_yaml(config).encode()))
-
-    distributed.share(prepare)
-    return trainer, where
-
-
-def _same_parts(state: dict[str, Any], config: Config, path: Path) -> None:
-    """A run may go on with another number of processes if its steps stay the same, part by part."""
-    before = state.get("parts", state["config"]["train"]["accumulate"])
-    now = config.train.accumulate * distributed.world()
-    if before != now:
-        size, world = config.train.batch_size, distributed.world()
-        fits = f" with --accumulate {before // world}" if before % world == 0 else f" in 1 or {before} processes"
-        raise UserError(
-            f"{path} was trained in steps of {before} × {size} images, and {world} process(es) × accumulate "
-            f"{config.train.accumulate} make {now} × {size}; continue it{fits}"
-        )
-
-
-def _refuse(wrong: str, right: str, force: bool) -> None:
-    if not force:
-        raise UserError(f"{wrong}; {right}, or add --force to go on all the same")
-    warnings.warn(f"{wrong}; going on all the same", stacklevel=2)
-
-
-def _other_data(saved: dict[str, Any], dataset: DataSet) -> str | None:
-    """The images a run goes on with must be those it began with: how they differ, or None."""
-    if saved["classes"] != list(dataset.classes):
-        return f"the classes {_few(saved['classes'])}, not {_few(dataset.classes)}"
-    if saved["train_images"] != len(dataset.train):
-        return f"{saved['train_images']} images; now there are {len(dataset.train)}"
-    for name in ("mean", "std"):
-        before, now = saved[name], list(getattr(dataset, name))
-        if max(abs(a - b) for a, b in zip(before, now, strict=True)) > 1e-3:  # decoders differ by less
-            return f"images whose {name} was {_numbers(before)}; now it is {_numbers(now)}"
-    return None
-
-
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.4f}" for value in values)
-
-
-def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> dict[str, Any]:
-    """Metrics of a run's target and teacher on its test split, or on ``other`` images of the same classes.
-
-    Without a validation split no best checkpoint was chosen, and the last one is the best there is.
-    """
-    if config.augment.strategy in STRATEGIES.keys() - PLAIN:  # its file, for one, may be gone
-        config = replace(config, augment=replace(config.augment, strategy="none"))
-    best = path / checkpoint.BEST
-    state, file = distributed.share(
-        lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
-    )
-    saved, splits = state["data"], ["test"]
-    if other is not None:
-        height, width = saved["size"]
-        size = height if height == width else None
-        config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
-        if Path(other).is_dir() and not any((Path(other) / part / "train").is_dir() for part in ("", "images")):
-            splits = ["train", "test"]  # a folder without splits: all the images
-    dataset = distributed.in_turn(lambda: load_data(config))
-    for what, mine, theirs in (
-        ("classes", _few(dataset.classes), _few(saved["classes"])),
-        *([("size", _by(dataset.size), _by(saved["size"]))] if config.task == "classification" else []),
-        ("number of channels", dataset.channels, saved["channels"]),
-    ):
-        if mine != theirs:
-            raise UserError(f"the {what} of {config.data.path} must be that of {path}, {theirs}, not {mine}")
-    dataset = replace(dataset, train=dataset.train.whole(), mean=tuple(saved["mean"]), std=tuple(saved["std"]))
-    trainer = build(config, dataset, restored=True)
-    trainer.load_state_dict(state, file)
-    about = {"run": str(path), "checkpoint": file.name, "epoch": trainer.epoch, "data": config.data.path}
-    return {**about, "metric": trainer.task.metric, "classes": dataset.classes, "test": trainer.evaluate(*splits)}
-
-
-def _few(names: list[str]) -> str:
-    """Names for a message: all that fit."""
-    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:12])}, … ({len(names)})"
-
-
-def _by(size: Any) -> str:
-    return "×".join(map(str, size))
 
 
 def strategy_text(trainer: Trainer) -> str:

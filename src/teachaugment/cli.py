@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from teachaugment import __version__, explore, export, preview
+from teachaugment import __version__, explore, export, linear, preview
 from teachaugment.bench import command as bench
 from teachaugment.compare import command as compare
 from teachaugment.config import Config, Layer, read_yaml, resolve
@@ -20,7 +20,10 @@ from teachaugment.errors import UserError, nearest
 from teachaugment.flags import Parser, add_settings, given_layers, spelling
 from teachaugment.report import command as report
 
-COMMANDS = ("train", "evaluate", "compare", "export", "preview", "explore", "report", "bench", "models", "presets")
+COMMANDS = (
+    *("train", "evaluate", "linear", "compare", "export", "preview", "explore", "report", "bench"),
+    *("models", "presets"),
+)
 
 OVERVIEW = """\
 examples:
@@ -30,6 +33,7 @@ examples:
   teachaugment train --help                         every setting
   teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
+  teachaugment linear runs/RUN                      accuracy of a linear classifier on its features
   teachaugment compare --data photos --seeds 5      does it help on your images? Strategies side by side
   teachaugment report runs/RUN                      what it learned, on one page; several runs are compared
   teachaugment export runs/RUN                      what was learned, as files to take along
@@ -45,6 +49,7 @@ examples:
   teachaugment train cifar10-small --seed 1         a preset, with one setting changed
   teachaugment train --strategy none                the same training without TeachAugment
   teachaugment train --task segmentation            a class for every pixel, on generated images and masks
+  teachaugment train --task simsiam                 features without labels; then: teachaugment linear runs/RUN
   teachaugment train --policy runs/RUN --data more  with what an earlier run learned, at the speed of plain training
   teachaugment train --config my.yaml --teach.replay false
   teachaugment train --resume runs/RUN --epochs 300
@@ -110,6 +115,7 @@ def make_parser() -> Parser:
         )
     )
     for name, command, what in (
+        ("linear", linear, "train a linear classifier on a run's features"),
         ("export", export, "what a run has learned, as files to take along"),
         ("preview", preview, "images beside what a policy makes of them"),
         ("explore", explore, "the same on a page of this machine, with sliders"),
@@ -159,7 +165,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     if not arguments.resume:
         logs.check_output(config)
 
-    from teachaugment import build, distributed
+    from teachaugment import build, distributed, restore
     from teachaugment.interrupts import Interrupts, Stopped
     from teachaugment.run import run
 
@@ -171,7 +177,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         ):
             if arguments.resume:
                 into = Path(config.output or "") if "output" in arguments.chosen else None
-                trainer, path = build.resume(config, Path(arguments.resume), into, arguments.force)
+                trainer, path = restore.resume(config, Path(arguments.resume), into, arguments.force)
                 say(f"continuing {path} after {build.place(trainer)}")
             else:
                 trainer = build.build(config)
@@ -212,10 +218,10 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     given = {key: value for key, value in values.items() if value is not None}
     config = resolve(read_yaml(path / logs.CONFIG), Layer(given, names))
 
-    from teachaugment import build, distributed
+    from teachaugment import build, distributed, restore
 
     with distributed.session(build.device(config.device)):
-        metrics = build.evaluate_run(config, path, arguments.checkpoint, arguments.data)
+        metrics = restore.evaluate_run(config, path, arguments.checkpoint, arguments.data)
         if distributed.is_main():
             show_evaluation(metrics, arguments.json, arguments.output)
     return 0
@@ -257,11 +263,14 @@ def outcome(config: Config, metrics: dict[str, Any], path: Path) -> str:
         logs.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
         logs.CARD: "what it is, for those who get it",
         logs.REPORT: "curves, images through the epochs, what was learned: open it in a browser",
+        logs.SECOND_POLICY: "that of the second view",
         logs.PICTURE: "originals beside augmented images",
         logs.PREDICTIONS: "test images, their masks and what the target makes of them",
         "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
     }
     lines += [f"  {name:<19} {what}" for name, what in files.items() if (path / name).exists()]
+    if "knn" in metrics["test"]["target"]:
+        lines += ["", f"a linear classifier on these features: teachaugment linear {path}"]
     return "\n".join(lines)
 
 
@@ -275,8 +284,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
-        commands = {"train": run_train, "evaluate": run_evaluate, "compare": compare.run, "bench": bench.run}
-        commands |= {"export": export.run, "preview": preview.run, "explore": explore.run, "report": report.run}
+        commands = {"train": run_train, "evaluate": run_evaluate, "linear": linear.run, "compare": compare.run}
+        commands |= {
+            "export": export.run,
+            "preview": preview.run,
+            "explore": explore.run,
+            "report": report.run,
+            "bench": bench.run,
+        }
         return commands.get(arguments.command, run_list)(arguments)
     except UserError as error:
         say(f"teachaugment: error: {error}")

@@ -145,9 +145,18 @@ def parallel(module: nn.Module) -> DistributedDataParallel:
     return DistributedDataParallel(module, gradient_as_bucket_view=True, **options)
 
 
-def average_gradients(module: nn.Module) -> None:
+def average_gradients(optimizer: torch.optim.Optimizer) -> None:
     """As DistributedDataParallel does while it goes backward, but afterwards: for small networks."""
-    average_(p.grad for p in module.parameters() if p.grad is not None)
+    average_(p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+
+
+def gather(tensor: Tensor) -> Tensor:
+    """The rows of all processes, as many of each."""
+    if world() == 1:
+        return tensor
+    parts = [torch.empty_like(tensor) for _ in range(world())]
+    dist.all_gather(parts, tensor.contiguous())
+    return torch.cat(parts)
 
 
 def average_buffers(module: nn.Module) -> None:

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from teachaugment import distributed
 from teachaugment.batch import Batch
-from teachaugment.tasks import Meter, Task
+from teachaugment.tasks import Meter, ReferringMeter, Task
 
 
 @torch.no_grad()
 def evaluate(
-    models: Mapping[str, nn.Module], task: Task, batches: Iterable[Batch], device: torch.device
+    models: Mapping[str, nn.Module],
+    task: Task,
+    batches: Iterable[Batch],
+    device: torch.device,
+    reference: Iterable[Batch] = (),
 ) -> dict[str, dict[str, Any]]:
-    """The task's metrics for every model, each in eval mode and put back into the mode it was in."""
+    """The task's metrics for every model, each in eval mode and put back into the mode it was in.
+
+    ``reference``: images that the metrics compare with, for a task that has such metrics.
+    """
     meters = {name: task.meter(device) for name in models}
     with evaluating(*models.values()):
+        for batch in reference:
+            image = task.normalize(batch.image)
+            for name, model in models.items():
+                cast(ReferringMeter, meters[name]).refer(task.predict(model, image), batch)
         for batch in batches:
             image = task.normalize(batch.image)
             for name, model in models.items():

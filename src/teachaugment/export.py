@@ -19,14 +19,22 @@ examples:
   teachaugment export runs/RUN --checkpoint best -o bees.safetensors
   teachaugment export runs/RUN --snapshots -o replay.safetensors
   teachaugment export runs/RUN --onnx policy.onnx
+  teachaugment export runs/RUN --backbone                    writes runs/RUN/backbone.safetensors
 
-A policy is used by teachaugment.load_policy in Python and by teachaugment train --policy, and seen with preview.
+A policy is used by teachaugment.load_policy in Python and by teachaugment train --policy, and seen with preview. A run
+of two views has two of them: policy.safetensors and policy-2.safetensors.
+
+The backbone is the trained network without its classifier, or without the heads of a self-supervised task. The weights
+of a ResNet have the names that torchvision and timm use:
+  torchvision.models.resnet50().load_state_dict(safetensors.torch.load_file(FILE), strict=False)   # all but fc
+  timm.create_model("resnet50", num_classes=0).load_state_dict(safetensors.torch.load_file(FILE))
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run directory")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: policy.safetensors in the run directory")
+    parser.add_argument("--backbone", action="store_true", help="the network that gives features, and no policy")
     parser.add_argument(
         "--checkpoint", choices=("last", "best"), default="last", help="best: chosen on the validation split [last]"
     )
@@ -37,16 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from teachaugment import checkpoint, logs
 
-    path = Path(arguments.run)
-    if not path.is_dir():
-        raise UserError(f"{path} is not a run directory; look under runs/")
+    path = logs.existing_run(arguments.run)
+    if arguments.backbone:
+        if arguments.snapshots or arguments.onnx:
+            raise UserError("--snapshots and --onnx are of a policy; leave them out with --backbone")
+        from teachaugment.features import BACKBONE, write_backbone
+
+        print(write_backbone(path, arguments.checkpoint, Path(arguments.output or path / BACKBONE)))
+        return 0
     best = arguments.checkpoint == "best"
     state = checkpoint.load(path / checkpoint.BEST) if best else checkpoint.newest(path)[0]
-    policy = policy_of(state, measured_in(path, arguments.checkpoint, state), arguments.snapshots)
+    policies = policies_of(state, measured_in(path, arguments.checkpoint, state), arguments.snapshots)
     output = Path(arguments.output) if arguments.output else path / logs.POLICY
-    card = write(policy, output)
-    print(f"{output}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
+    for file, card in write_all(policies, output):
+        print(f"{file}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
     if arguments.onnx:
+        policy = policies[0]
         from teachaugment.given_noise import write_onnx
 
         height, width = state["data"]["size"]
@@ -56,8 +70,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def policy_of(state: dict[str, Any], measured: dict[str, Any] | None = None, snapshots: bool = False) -> Policy:
-    """The policy in a run's state, as the trainer has it and its checkpoints keep it."""
+def policies_of(state: dict[str, Any], measured: dict[str, Any] | None = None, snapshots: bool = False) -> list[Policy]:
+    """What a run has learned: one policy, or one for each of two views."""
+    parts = [("augmenter", "replay"), ("second", "second_replay")]
+    teach = state["teach"] or {"augmenter": None}
+    return [policy_of(state, measured, snapshots, names) for names in parts if names[0] in teach]
+
+
+def policy_of(
+    state: dict[str, Any],
+    measured: dict[str, Any] | None = None,
+    snapshots: bool = False,
+    names: tuple[str, str] = ("augmenter", "replay"),
+) -> Policy:
+    """A policy in a run's state, as the trainer has it and its checkpoints keep it, under these names."""
     import torch
 
     from teachaugment.augment import create
@@ -69,11 +95,11 @@ def policy_of(state: dict[str, Any], measured: dict[str, Any] | None = None, sna
         raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
     with torch.random.fork_rng(devices=[]):
         augmenter = create(teach["kind"], **teach["settings"])
-    augmenter.load_state_dict(teach["augmenter"])
+    augmenter.load_state_dict(teach[names[0]])
     replay = None
-    if snapshots and teach["replay"]["count"]:
+    if snapshots and teach[names[1]]["count"]:
         replay = Replay(augmenter, config["teach"]["replay_decay"])
-        replay.load_state_dict(teach["replay"])
+        replay.load_state_dict(teach[names[1]])
     return Policy(
         augmenter,
         replay=replay,
@@ -110,6 +136,12 @@ def measured_in(path: Path, which: str, state: dict[str, Any]) -> dict[str, Any]
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def write_all(policies: list[Policy], path: Path) -> list[tuple[Path, Path]]:
+    """All policies of a run, the second one as NAME-2, with their model cards; returns the paths of both."""
+    paths = [path, path.with_stem(f"{path.stem}-2")]
+    return [(place, write(policy, place)) for place, policy in zip(paths, policies, strict=False)]
 
 
 def write(policy: Policy, path: Path) -> Path:

@@ -7,8 +7,9 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from teachaugment import presets
-from teachaugment.config import SETTINGS, TASK_DEFAULTS, Layer, read_yaml
+from teachaugment.config import SETTINGS, Layer, read_yaml
 from teachaugment.errors import UserError
+from teachaugment.sections import TASK_DEFAULTS
 from teachaugment.settings import as_text
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value

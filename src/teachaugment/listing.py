@@ -63,7 +63,11 @@ def presets_text() -> str:
 
 def result_lines(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Metrics of each model on the test split, one line each."""
-    return [f"{name:<8} {_segmented(r) if 'miou' in r else _classified(r)}" for name, r in results.items()]
+    lines = []
+    for name, result in results.items():
+        tell = _segmented if "miou" in result else _compared if "knn" in result else _classified
+        lines.append(f"{name:<8} {tell(result)}")
+    return lines
 
 
 def _classified(result: Mapping[str, Any]) -> str:
@@ -77,6 +81,13 @@ def _segmented(result: Mapping[str, Any]) -> str:
     return (
         f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} test images, loss {result['loss']:.3f}, "
         f"pixel accuracy {100 * result['pixel_accuracy']:.1f} %"
+    )
+
+
+def _compared(result: Mapping[str, Any]) -> str:
+    return (
+        f"{100 * result['knn']:5.1f} % of {result['images']:,} test images by nearest neighbours (kNN); spread of the "
+        f"outputs {result['spread']:.2f} of 1, effective rank {result['rank']:.1f}"
     )
 
 

@@ -7,9 +7,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from teachaugment.config import Config, to_yaml
 from teachaugment.errors import UserError
@@ -17,6 +17,7 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
+Item = TypeVar("Item")
 CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "config.yaml",
     "log.jsonl",
@@ -27,6 +28,7 @@ CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "predictions.png",
     "report.html",
 )
+SECOND_POLICY = "policy-2.safetensors"  # of the second view, where there are two
 
 
 def check_output(config: Config) -> None:
@@ -156,7 +158,7 @@ class Display:
         self.stream = stream if stream is not None else sys.stderr
         self.total, self.done, self.first, self.epochs = total, done, done, epochs
         self.began = self.spoken = time.monotonic()
-        self.advised = False
+        self.advised: set[str] = set()
         self.bar: Any = bar(self.stream, total, done, "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}")
 
     def step(self, epoch: int) -> None:
@@ -173,13 +175,13 @@ class Display:
         elif time.monotonic() - self.spoken > 30:
             self.say(f"epoch {epoch}/{self.epochs}  step {self.done}/{self.total}  {text}  {self.left()} left")
 
-    def epoch(self, record: Mapping[str, Any], metric: str) -> None:
+    def epoch(self, record: Mapping[str, Any], metric: str, shown: Sequence[str]) -> None:
         """The line of one epoch, from its record in the log."""
-        train = {name: value for name, value in record["train"].items() if name in ("loss", metric)}
+        train = {name: value for name, value in record["train"].items() if name in shown}
         parts = [f"epoch {record['epoch']}/{self.epochs}", numbers(train)]
         for split in ("val", "test"):
             for name, result in record.get(split, {}).items():
-                parts.append(f"{split} {name} {100 * result[metric]:.1f} %")
+                parts.append(f"{split} {name} {metric} {100 * result[metric]:.1f} %")
         parts.append(f"{record['time']['images_per_second']:,.0f} images/s")
         self.say("  ".join(parts if self.bar is not None else [*parts, f"{self.left()} left"]))
 
@@ -195,10 +197,10 @@ class Display:
         else:
             print(line, file=self.stream, flush=True)
 
-    def once(self, line: str) -> None:
+    def once(self, topic: str, line: str) -> None:
         """Say something that one mention in a run is enough for."""
-        if not self.advised:
-            self.advised = True
+        if topic not in self.advised:
+            self.advised.add(topic)
             self.say(line)
 
     def close(self) -> None:
@@ -224,20 +226,37 @@ def _columns(stream: TextIO) -> int:
         return 0
 
 
+def progress(items: Iterable[Item], total: int, what: str, unit: str) -> Iterator[Item]:
+    """The items, saying on stderr how far they are once they take two seconds: a bar on a terminal, else lines."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        yield from tqdm(items, total=total, desc=what, unit=f" {unit}", delay=2, leave=False, file=sys.stderr)
+        return
+    say_at = time.monotonic() + 2
+    for done, item in enumerate(items):
+        if time.monotonic() >= say_at:
+            print(f"{what}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)
+            say_at = time.monotonic() + 30
+        yield item
+
+
+def existing_run(name: str) -> Path:
+    """The run directory of this name."""
+    path = Path(name)
+    if not (path / CONFIG).is_file():
+        found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
+        raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
+    return path
+
+
 def numbers(metrics: Mapping[str, float]) -> str:
-    """``loss 0.81  accuracy 71.2 %``: shares of one are shown in percent."""
-    return "  ".join(f"{k} {v:.3f}" if k == "loss" else f"{k} {100 * v:.1f} %" for k, v in metrics.items())
+    """``loss 0.812  accuracy 71.2 %``: shares of one are shown in percent."""
+    plain = {"loss": ".3f", "spread": ".2f", "rank": ".1f"}
+    return "  ".join(f"{k} {v:{plain[k]}}" if k in plain else f"{k} {100 * v:.1f} %" for k, v in metrics.items())
 
 
 def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-
-def existing_run(name: str) -> Path:
-    path = Path(name)
-    if not (path / CONFIG).is_file():
-        found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
-        raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
-    return path

@@ -1,4 +1,4 @@
-"""Cross-entropy, and the augmenter's losses: non-saturating, smoothed, sliced Wasserstein distance (Sec. 3.3).
+"""Cross-entropy, and the augmenter's losses: non-saturating, smoothed, cosine, sliced Wasserstein distance (Sec. 3.3).
 
 Both classification losses take class indices [B], weights [B, K] or masks [B, H, W]. The pixels of a mask that are
 IGNORE have no say; for class indices, 255 is a class like any other.
@@ -70,6 +70,11 @@ def non_saturating(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor
     own = logs.gather(1, label.masked_fill(~known, 0)[:, None])[:, 0]
     value = (1 - smoothing) * own + smoothing * logs.mean(1)
     return torch.where(known, value, 0).sum() / known.sum().clamp_min(1)
+
+
+def negative_cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Minus the cosine between the rows of two matrices, averaged: -1 where they point the same way."""
+    return -F.cosine_similarity(a.float(), b.float(), dim=1).mean()
 
 
 def color_distance(

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import torch
 from torch import nn
 from torch.optim import SGD
 
 POWER = 0.9  # of the schedule ``poly``
 
 
-def sgd(model: nn.Module, lr: float, momentum: float, nesterov: bool, weight_decay: float) -> SGD:
-    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) do not decay."""
+def sgd(
+    model: nn.Module,
+    lr: float,
+    momentum: float,
+    nesterov: bool,
+    weight_decay: float,
+    steady: Iterable[nn.Parameter] = (),
+) -> SGD:
+    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) do not decay.
+
+    The learning rate of the parameters in ``steady`` stays at its peak: their groups say so.
+    """
+    kept = set(steady)
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+        {"params": [p for p in parameters if (p.ndim > 1) is decays and (p in kept) is stays], "weight_decay": rate,
+         "steady": stays}
+        for stays in (False, True)
+        for decays, rate in ((True, weight_decay), (False, 0.0))
+    ]  # fmt: skip
     groups = [group for group in groups if group["params"]]
     return SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)
+
+
+@torch.no_grad()
+def lars(parameters: Iterable[nn.Parameter], trust: float = 1e-3) -> None:
+    """Scale each gradient to ``trust`` times the length of its parameter (You et al., 2017), ahead of a step of SGD.
+
+    A parameter that is zero, such as a new bias, keeps its gradient.
+    """
+    for parameter in parameters:
+        if parameter.grad is not None:
+            length, slope = parameter.norm(), parameter.grad.norm()
+            known = (length > 0) & (slope > 0)
+            parameter.grad.mul_(torch.where(known, trust * length / slope.clamp_min(1e-12), 1.0))
 
 
 def learning_rate(

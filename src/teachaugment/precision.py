@@ -35,7 +35,7 @@ class _ScaledGradient(torch.autograd.Function):
 
 
 class LowPrecision(nn.Module):
-    """A network that computes in half precision; images and logits, of one head or several, are in 32 bits."""
+    """A network that computes in half precision; images and outputs, one or several, are in 32 bits."""
 
     def __init__(self, network: nn.Module, dtype: torch.dtype):
         super().__init__()
@@ -47,7 +47,10 @@ class LowPrecision(nn.Module):
             image = _ScaledGradient.apply(image, 1 / self.scale)
         with torch.autocast(image.device.type, self.dtype):
             output = self.network(image)
-        return tuple(map(self._leave, output)) if isinstance(output, tuple) else self._leave(output)
+        if not isinstance(output, tuple):
+            return self._leave(output)
+        parts = map(self._leave, output)
+        return type(output)(*parts) if hasattr(output, "_fields") else tuple(parts)
 
     def _leave(self, output: Tensor) -> Tensor:
         output = output.float()

@@ -44,7 +44,7 @@ class Keeper:
                     checkpoint.save(self.path / checkpoint.BEST, state)
                     if self.trainer.teach is not None:
                         measured = export.measured_as("validation", self.trainer.task.metric, best)
-                        export.write(export.policy_of(state, measured), self.path / logs.POLICY)
+                        export.write_all(export.policies_of(state, measured), self.path / logs.POLICY)
                 checkpoint.save(self.path / checkpoint.LAST, state, keep=self.path / checkpoint.PREVIOUS)
             self.saved, self.time = here, time.monotonic()
 
@@ -120,7 +120,9 @@ def _one_epoch(
     log.write(record)
     if board is not None:
         board.scalars({k: v for k, v in record.items() if k not in ("epoch", "step")}, trainer.step)
-    display.epoch(record, trainer.task.metric)
+    display.epoch(record, trainer.task.metric, trainer.task.shown)
+    if warning := trainer.task.warning(record["train"]):
+        display.once("task", f"epoch {epoch}: {warning}")
     if last or is_best or epoch % config.save_every == 0:
         keeper.save(results["val"] if is_best else None)
     return results
@@ -152,11 +154,11 @@ def finish(
     metrics["classes"] = trainer.data.classes
     metrics["test"] = test or trainer.evaluate("test", interrupts=interrupts)
     if trainer.teach is not None:
-        metrics["probabilities"] = trainer.probabilities()
+        metrics["probabilities"] = trainer.teach.probabilities()
     if distributed.is_main():
         if trainer.teach is not None:
             measured = export.measured_as("test", trainer.task.metric, metrics["test"])
-            export.write(export.policy_of(trainer.state_dict(), measured), path / logs.POLICY)
+            export.write_all(export.policies_of(trainer.state_dict(), measured), path / logs.POLICY)
         elif trainer.policy is not None:
             export.write(trainer.policy, path / logs.POLICY)
         showing.augmented(trainer).save(path / logs.PICTURE)

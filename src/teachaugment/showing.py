@@ -30,10 +30,13 @@ def augmented(trainer: Trainer, count: int = 8, versions: int = 4) -> pictures.P
     torch.manual_seed(mix(seed, "picture"))  # from which torchvision's strategies draw
     made = []
     for _ in range(versions):
-        if trainer.teach is not None:
-            made.append(trainer.teach.augmenter(batch, generator))
-        else:
-            made.append(trainer.augment(trainer.task.before(batch, generator)))
+        shown = trainer.task.before(batch, generator)
+        if trainer.teach is None:
+            shown = trainer.augment(shown)
+        else:  # of single views, what was learned and nothing else
+            shown = trainer.teach.current(batch if shown.second is None else shown, generator)
+        made += [shown] if shown.second is None else [shown, shown.replace(image=shown.second)]
+    made = made[:versions]
     if segments:
         return overlay.augmented(batch, made, trainer.data.classes, colors(trainer))
     names = [trainer.data.classes[labels[i]] for i in firsts]

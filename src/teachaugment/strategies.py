@@ -10,19 +10,35 @@ from teachaugment.augment import policy_files
 from teachaugment.augment.published import PUBLISHED, PerImage, published
 from teachaugment.augment.searched import OnSchedule, searched
 from teachaugment.batch import Batch
-from teachaugment.config import AugmentConfig
 from teachaugment.consistency import DISTANCES
 from teachaugment.data import FolderSplit
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.policy import load_policy
-from teachaugment.tasks import Augment
+from teachaugment.sections import AugmentConfig
+from teachaugment.tasks import Augment, Scheduled
 
 SMALL = 64  # pixels a side: up to here AutoAugment's policy is that of CIFAR-10
 
 
 def unchanged(batch: Batch) -> Batch:
     return batch
+
+
+class OnEachView:
+    """A strategy for images as one for batches of two views, each drawn for itself."""
+
+    def __init__(self, strategy: Augment) -> None:
+        self.strategy = strategy
+
+    def __call__(self, batch: Batch) -> Batch:
+        if batch.second is None:
+            return self.strategy(batch)
+        return self.strategy(batch).replace(second=self.strategy(Batch(batch.second)).image)
+
+    def at(self, progress: float) -> None:
+        if isinstance(self.strategy, Scheduled):
+            self.strategy.at(progress)
 
 
 def from_torchvision(name: str, settings: AugmentConfig, dataset: DataSet) -> Augment:

@@ -25,22 +25,23 @@ class EMATeacher:
     """θ̂ ← ξ θ̂ + (1-ξ) θ, an exponential moving average of the target (Sec. 5.2), always in eval mode.
 
     Floating-point buffers (the running statistics of batch norm) are averaged like weights, so that weights and
-    statistics are of the same age; other buffers are copied. The decay warms up as (1+t)/(10+t), so that the average
-    forgets the random initial weights. No tensor is read back to the host.
+    statistics are of the same age; other buffers are copied. The decay warms up as (1+t)/(warmup+t), so that the
+    average forgets the random initial weights; with a warm-up of 2 it is at first the mean of all weights so far. No
+    tensor is read back to the host.
     """
 
-    def __init__(self, target: nn.Module, decay: float = 0.999) -> None:
+    def __init__(self, target: nn.Module, decay: float = 0.999, warmup: int = 10) -> None:
         try:
             self.model = copy.deepcopy(target).eval().requires_grad_(False)
         except (RuntimeError, TypeError) as error:
             raise UserError(
                 f"the target cannot be copied into an EMA teacher ({error}); pass teacher=<a module>"
             ) from None
-        self.decay = decay
+        self.decay, self.warmup = decay, warmup
         self.updates = 0
 
     def decay_now(self) -> float:
-        return min(self.decay, (1 + self.updates) / (10 + self.updates))
+        return min(self.decay, (1 + self.updates) / (self.warmup + self.updates))
 
     @torch.no_grad()
     def update(self, target: nn.Module) -> None:

@@ -25,8 +25,9 @@ from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config import Config, to_dict
 from teachaugment.consistency import Consistency
+from teachaugment.data.images import FolderSplit
 from teachaugment.data.loader import batches
-from teachaugment.data.splits import DataSet
+from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
 from teachaugment.evaluate import evaluate, scalars
 from teachaugment.interrupts import Interrupts
@@ -39,6 +40,7 @@ from teachaugment.tasks import Augment, Meter, Scheduled, Task
 from teachaugment.teachers import Teacher
 
 READ_EVERY = 0.5  # seconds between two looks at numbers on the device
+REFERENCES = 50_000  # training images that an evaluation by nearest neighbours compares with, at most
 SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
 
 
@@ -68,7 +70,8 @@ class Trainer:
     @property
     def policy(self) -> Policy | None:
         """Where the strategy is a policy that was learned before."""
-        return self.augment if isinstance(self.augment, Policy) else None
+        strategy = getattr(self.augment, "strategy", self.augment)  # of two views, that of each
+        return strategy if isinstance(strategy, Policy) else None
 
     def __post_init__(self) -> None:
         self.policy_fingerprint = None if self.policy is None else self.policy.fingerprint()
@@ -100,7 +103,7 @@ class Trainer:
     def train_step(self, batch: Batch, meter: Meter) -> dict[str, Tensor] | None:
         """One update of the target, and with it what TeachAugment does after each of them."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
+            group["lr"] = self.config.optim.lr if group.get("steady") else self.learning_rate()
         # 1. the target, on one or more augmented copies of the batch
         self.optimizer.zero_grad()
         raws, copies = batch.split(self.config.train.batch_size), self.config.augment.copies
@@ -116,6 +119,7 @@ class Trainer:
             meter.update(output, seen, loss)
         self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
         distributed.average_buffers(self.target)
+        self.task.update(self.target)
         self.step += 1
         # 2. the teacher, and every n_inner steps the augmenter
         if self.consistency is not None:
@@ -170,11 +174,11 @@ class Trainer:
             if time.monotonic() - read > READ_EVERY:
                 result = self._finite(scalars(meter.compute()))
                 read = time.monotonic()
-                shown = {name: result[name] for name in ("loss", self.task.metric)}
+                shown = {name: result[name] for name in self.task.shown}
                 display.reading(self.epoch + 1, shown, images / (read - began))
         seconds, waited = time.monotonic() - began, interrupts.waited - waited
         if advice := slow_input(waited, seconds):
-            display.once(advice)
+            display.once("input", advice)
         return {"seconds": seconds, "images_per_second": images / max(seconds, 1e-9), "waited_seconds": waited}
 
     def end_epoch(self) -> dict[str, Any]:
@@ -184,7 +188,7 @@ class Trainer:
         record: dict[str, Any] = {"train": self._finite(scalars(train)), "lr": self.learning_rate(self.step - 1)}
         if self.teach is not None:
             self.teach.end_epoch()
-            record["teach"] = {**measured, **self.probabilities(), "snapshots": len(self.teach.replay)}
+            record["teach"] = {**measured, **self.teach.probabilities(), "snapshots": self.teach.snapshots}
         self.epoch += 1
         self.progress = None
         return record
@@ -202,7 +206,10 @@ class Trainer:
 
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
         """One pass over a split, on the device; in training the rest of it, in the order of (seed, epoch)."""
-        data, config = getattr(self.data, split), self.config
+        return self._pass(getattr(self.data, split), training, distributed.rank(), distributed.world())
+
+    def _pass(self, data: Split | FolderSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
+        config = self.config
         size = self.images_here if training else config.train.batch_size
         return batches(
             data,
@@ -213,8 +220,8 @@ class Trainer:
             device=self.device,
             workers=config.data.workers,
             drop_last=training and len(data) >= self.images_per_step,
-            rank=distributed.rank(),
-            world=distributed.world(),
+            rank=rank,
+            world=world,
             start=self.step - self.epoch * self.steps_per_epoch if training else 0,
             balance=training and config.data.balance,
         )
@@ -225,18 +232,21 @@ class Trainer:
         if self.teacher is not None:
             models["teacher"] = self.teacher.model
         images = chain.from_iterable(map(self.batches, splits))
-        return evaluate(models, self.task, (interrupts or Interrupts()).over(images), self.device)
+        over = (interrupts or Interrupts()).over
+        reference = over(self.reference()) if self.task.reference else ()
+        return evaluate(models, self.task, over(images), self.device, reference)
 
     @property
     def teacher(self) -> Teacher | None:
         owner = self.teach or self.consistency
         return owner.teacher if owner is not None else None
 
-    def probabilities(self) -> dict[str, float]:
-        """How often each part of the augmentation acts: p_color and p_geometric are averages over the classes."""
-        assert self.teach is not None
-        values = self.teach.augmenter.probabilities()
-        return {f"p_{name}": float(value.mean()) for name, value in values.items()}
+    def reference(self, most: int | None = REFERENCES) -> Iterator[Batch]:
+        """In every process the training split as an evaluation sees it, at ``most`` so many images from all over it."""
+        split = self.data.train
+        if most is not None and len(split) > most:
+            split = split.select(torch.linspace(0, len(split) - 1, most).long())
+        return self._pass(split.whole(), training=False, rank=0, world=1)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed run needs, as plain containers, numbers and tensors."""
@@ -262,6 +272,7 @@ class Trainer:
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "teach": self.teach.state_dict() if self.teach is not None else None,
+            "task": self.task.state_dict(),
             "consistency": self.consistency.state_dict() if self.consistency is not None else None,
             "policy": self.policy_fingerprint,
             "precision": self.precision.state_dict(),
@@ -275,6 +286,7 @@ class Trainer:
                 self.teach.load_state_dict(state["teach"])
             if self.consistency is not None:
                 self.consistency.load_state_dict(state["consistency"])
+            self.task.load_state_dict(state.get("task", {}))
             self.precision.load_state_dict(state.get("precision", {}))
             self.epoch, self.step, self.best, self.progress = state["epoch"], state["step"], state["best"], None
             if state["steps_per_epoch"] != self.steps_per_epoch:  # other data or batches, by force: the epoch anew

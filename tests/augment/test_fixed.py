@@ -1,11 +1,22 @@
-"""Flip, crop and cutout: per image, the same for image and mask, repeatable, and nothing changed in place."""
+"""Fixed augmentation: per image, the same for image and mask, repeatable, and nothing changed in place."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from teachaugment.augment.fixed import color_jitter, crop, cutout, flip, lighting
+from teachaugment.augment.fixed import (
+    blur,
+    color_jitter,
+    crop,
+    cutout,
+    flip,
+    grey,
+    lighting,
+    resized_crop,
+    shift_hue,
+    sometimes,
+)
 from teachaugment.batch import IGNORE, Batch
 
 
@@ -152,3 +163,86 @@ def test_colour_changes_nothing_in_place_and_follows_the_generator(function):
     made = [function(image, 0.3, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     assert torch.equal(image, before)
     assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+
+
+def ramp(n: int, size: int) -> torch.Tensor:
+    """Images whose two channels are the coordinates of their pixels, in [0, 1]."""
+    line = (torch.arange(size) + 0.5) / size
+    return torch.stack([line.expand(size, size), line[:, None].expand(size, size)]).expand(n, 2, size, size)
+
+
+def test_a_resized_crop_is_a_box_of_the_drawn_area_inside_the_image():
+    size, n = 32, 256
+    out = resized_crop(ramp(n, size), 0.2, generator())
+    inner = out[:, :, 1:-1, 1:-1]  # at the border pixels repeat
+    step_x = (inner[:, 0, :, 1:] - inner[:, 0, :, :-1]).median(-1).values
+    step_y = (inner[:, 1, 1:] - inner[:, 1, :-1]).median(-2).values
+    assert torch.allclose(step_x, step_x[:, :1].expand_as(step_x), atol=1e-5)  # no shear, no turn
+    width, height = step_x[:, 0] * size, step_y[:, 0] * size
+    area = width * height
+    assert area.min() > 0.19 and area.max() < 1.01 and area.max() - area.min() > 0.5
+    ratio = width / height
+    assert ratio.min() > 0.74 and ratio.max() < 1.34 and (ratio > 1).float().mean().sub(0.5).abs() < 0.1
+    assert out.min() >= 0 and out.max() <= 1
+    low, high = out[:, 0].flatten(1).amin(1), out[:, 0].flatten(1).amax(1)
+    assert low.min() < 0.05 and high.max() > 0.95  # crops reach all sides
+
+
+def test_a_crop_of_everything_is_the_image():
+    image = torch.rand(4, 3, 9, 7, generator=generator())
+    out = resized_crop(image, 1.0, generator())
+    assert out.shape == image.shape
+    # The aspect ratio still varies, and what sticks out is cut: each image is the whole in one direction at least.
+    same_rows = torch.isclose(out.mean((1, 3)), image.mean((1, 3)), atol=0.2)
+    assert same_rows.any()
+
+
+@pytest.mark.parametrize("turn", [-0.1, 0.05, 0.3])
+def test_the_hue_turns_as_in_torchvision(turn):
+    from torchvision.transforms.v2.functional import adjust_hue
+
+    image = torch.rand(2, 3, 8, 8, generator=generator())
+    image[0, :, 0, 0] = 0.4  # grey has no hue
+    assert torch.allclose(shift_hue(image, torch.full((2,), turn)), adjust_hue(image, turn), atol=1e-5)
+
+
+def test_each_image_has_its_own_hue():
+    image = torch.rand(1, 3, 4, 4, generator=generator()).expand(3, -1, -1, -1)
+    out = shift_hue(image, torch.tensor([0.0, 0.2, 1.0]))
+    assert torch.allclose(out[0], image[0], atol=1e-5) and torch.allclose(out[2], image[0], atol=1e-5)
+    assert not torch.allclose(out[1], image[0], atol=1e-2)
+
+
+def test_jitter_with_hue_stays_in_range_and_leaves_other_channel_counts():
+    assert color_jitter(torch.rand(16, 3, 4, 4), 0.4, generator(), hue=0.1).min() >= 0
+    image = torch.rand(4, 2, 4, 4)
+    assert torch.equal(color_jitter(image, 0.4, generator(), hue=0.1), color_jitter(image, 0.4, generator()))
+
+
+def test_sometimes_takes_whole_images_as_often_as_asked():
+    out = sometimes(torch.ones(2000, 1, 2, 2), torch.zeros(2000, 1, 2, 2), 0.2, generator())
+    assert out.flatten(1).std(1).max() == 0 and 0.17 < out.mean() < 0.23
+
+
+def test_grey_is_luminance():
+    assert torch.allclose(grey(torch.tensor([1.0, 0.5, 0.0]).view(1, 3, 1, 1)), torch.tensor(0.299 + 0.587 / 2))
+    assert torch.allclose(grey(torch.tensor([1.0, 0.5]).view(1, 2, 1, 1)), torch.tensor(0.75))
+
+
+def test_blur_is_a_gaussian_of_each_images_own_width():
+    """A single point becomes a Gaussian, whose variance in pixels is that of 0.1 to 2 pixels at 224."""
+    point = torch.zeros(64, 2, 225, 225)
+    point[:, :, 112, 112] = 1
+    out = blur(point, 1.0, generator())
+    assert torch.allclose(out.sum((2, 3)), torch.ones(64, 2), atol=1e-4)
+    offset = torch.arange(225) - 112.0
+    across, down = (out[:, 0].sum(dim) @ offset.square() for dim in (1, 2))
+    assert torch.allclose(across, down, rtol=1e-3) and torch.allclose(out[:, 0], out[:, 1])
+    assert across.min() < 0.3 and 3 < across.max() < 4.05 and across.std() > 0.5
+
+
+def test_blur_leaves_the_images_that_it_does_not_choose():
+    image = torch.rand(400, 1, 64, 64, generator=generator())
+    out = blur(image, 0.5, generator())
+    assert 0.4 < (out == image).flatten(1).all(1).float().mean() < 0.65
+    assert torch.equal(blur(image, 0.0, generator()), image)

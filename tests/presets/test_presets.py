@@ -70,6 +70,33 @@ def test_a_preset_of_the_paper_has_the_numbers_of_the_appendix(name):
         assert made.optim.milestones == (90, 180, 240) and made.teach.smoothing == 0.1
 
 
+@pytest.mark.parametrize("epochs", [100, 200, 400])
+def test_the_presets_without_labels_have_the_numbers_of_the_appendix(epochs):
+    made, preset = config(f"imagenet-simsiam-{epochs}"), PRESETS[f"imagenet-simsiam-{epochs}"]
+    assert (made.task, made.model.name, made.train.epochs, made.train.batch_size) == (
+        "simsiam",
+        "resnet-50",
+        epochs,
+        256,
+    )
+    assert (made.optim.lr, made.optim.momentum, made.optim.nesterov, made.optim.weight_decay) == (
+        0.05,
+        0.9,
+        False,
+        1e-4,
+    )
+    assert (made.views.layers, made.views.dim, made.views.hidden, made.views.fixed_lr) == (3, 2048, 512, True)
+    views = made.views
+    assert (views.area, views.jitter, views.grey, views.blur, made.augment.crop) == (0.2, 0.4, 0.2, 0.5, 0)
+    assert preset.paper is not None and {100: "68.2", 200: "70.2", 400: "71.0"}[epochs] in preset.paper
+    classification = config("imagenet-resnet-50").teach  # "the same as the parameters for ImageNet classification"
+    assert (made.teach.n_inner, made.teach.n_buffer, made.teach.color_weight) == (
+        classification.n_inner,
+        classification.n_buffer,
+        classification.color_weight,
+    )
+
+
 def test_easier_data_have_more_smoothing():
     """The tendency that the text describes."""
     for network in ("wrn-40-2", "wrn-28-10", "shake-26-2x96d", "pyramidnet-272-200"):
@@ -121,7 +148,8 @@ def test_a_preset_builds_and_runs_two_steps_at_reduced_width(name, folder):
     assert trainer.steps_per_epoch == 2
     record = trainer.train_epoch(logs.Display(trainer.total_steps))
     assert trainer.step == 2 and np.isfinite(record["train"]["loss"]) and np.isfinite(record["teach"]["objective"])
-    assert record["lr"] == pytest.approx(full.optim.lr * 2 / 10)  # the second of five epochs' steps of warm-up
+    warm = 2 / 10 if full.optim.warmup_epochs else 1  # the second of five epochs' steps, or nearly the peak
+    assert record["lr"] == pytest.approx(full.optim.lr * warm, rel=1e-3)
 
 
 def test_flags_and_files_are_stronger_than_a_preset():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -55,6 +56,27 @@ def cutout(image: Tensor, size: int, generator: torch.Generator | None = None) -
     return image.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
 
 
+def resized_crop(image: Tensor, area: float, generator: torch.Generator | None = None) -> Tensor:
+    """A random part of each image, at least the share ``area`` of it, enlarged to the size of the whole.
+
+    The part's aspect ratio is 3/4 to 4/3 of the image's own; what sticks out is cut, not redrawn. Parts are only ever
+    enlarged, so that there is nothing to smooth before sampling.
+    """
+    share, bend, x, y = torch.rand(4, len(image), device=image.device, generator=generator).to(image.dtype)
+    size, ratio = area + (1 - area) * share, (4 / 3) ** (2 * bend - 1)
+    width, height = (size * ratio).sqrt().clamp_max(1), (size / ratio).sqrt().clamp_max(1)
+    zero = torch.zeros_like(width)
+    rows = [width, zero, (1 - width) * (2 * x - 1), zero, height, (1 - height) * (2 * y - 1)]
+    grid = F.affine_grid(torch.stack(rows, 1).view(-1, 2, 3), list(image.shape), align_corners=False)
+    return F.grid_sample(image, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def sometimes(changed: Tensor, image: Tensor, probability: float, generator: torch.Generator | None = None) -> Tensor:
+    """The changed version of each image with this probability, otherwise the image."""
+    chosen = torch.rand(len(image), device=image.device, generator=generator) < probability
+    return torch.where(chosen[:, None, None, None], changed, image)
+
+
 def grey(image: Tensor) -> Tensor:
     """Luminance [B, 1, H, W]; the mean of the channels where they are not red, green and blue."""
     channels = image.shape[1]
@@ -62,22 +84,65 @@ def grey(image: Tensor) -> Tensor:
     return (image * weights.view(1, -1, 1, 1)).sum(1, keepdim=True)
 
 
-def color_jitter(image: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
+def blur(image: Tensor, probability: float, generator: torch.Generator | None = None) -> Tensor:
+    """Gaussian blur of each image with this probability, by its own width; SimCLR's and MoCo v2's.
+
+    The standard deviation is 0.1 to 2 pixels in an image of 224 pixels, and in proportion in others.
+    """
+    n, channels, height, width = image.shape
+    scale = max(height, width) / 224
+    chosen, draw = torch.rand(2, n, 1, device=image.device, generator=generator)
+    sigma = scale * (0.1 + 1.9 * draw)
+    radius = math.ceil(3 * 2 * scale)
+    offset = torch.arange(-radius, radius + 1, device=image.device)
+    weights = torch.where(chosen < probability, torch.exp(-0.5 * (offset / sigma) ** 2), (offset == 0).float())
+    weights = (weights / weights.sum(1, keepdim=True)).to(image.dtype).repeat_interleave(channels, 0)[:, None]
+    # One pass down and one across, every channel of every image with its own weights.
+    planes = F.pad(image.reshape(1, n * channels, height, width), (radius,) * 4, mode="replicate")
+    for kernel in (weights[..., None], weights[:, :, None]):
+        planes = F.conv2d(planes, kernel, groups=n * channels)
+    return planes.view_as(image)
+
+
+def shift_hue(image: Tensor, turn: Tensor) -> Tensor:
+    """Each RGB image with its hues moved round the colour circle, by ``turn`` [B] of a whole turn."""
+    red, green, blue = image.unbind(1)
+    top = image.amax(1)
+    chroma = top - image.amin(1)
+    apart = torch.where(chroma > 0, chroma, 1)
+    hue = torch.where(
+        top == red,
+        (green - blue) / apart,
+        torch.where(top == green, 2 + (blue - red) / apart, 4 + (red - green) / apart),
+    )
+    hue = hue + 6 * turn.to(image.dtype)[:, None, None]  # in sixths of a turn
+
+    def channel(place: int) -> Tensor:
+        k = (place + hue) % 6
+        return top - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
+
+    return torch.stack([channel(5), channel(3), channel(1)], 1)
+
+
+def color_jitter(image: Tensor, strength: float, generator: torch.Generator | None = None, hue: float = 0.0) -> Tensor:
     """Brightness, contrast and saturation of each image by factors in 1 ± ``strength``, in an order of its own.
 
-    All three mix the image with something else: with black, with its mean grey, with its grey version.
+    All three mix the image with something else: with black, with its mean grey, with its grey version. Before them
+    the hue of RGB images turns by up to ± ``hue``: it is the costly one, and hardly depends on the order, because
+    mixing with grey keeps the hue.
     """
     n = len(image)
     place: dict[str, Any] = {"device": image.device, "generator": generator}
+    if hue and image.shape[1] == 3:
+        image = shift_hue(image, hue * (2 * torch.rand(n, **place) - 1))
     orders = torch.rand(n, 3, **place).argsort(1)
     factors = 1 + strength * (2 * torch.rand(n, 3, **place) - 1)
     for turn in range(3):
         kind = orders[:, turn].view(-1, 1, 1, 1)
         factor = factors[:, turn].to(image.dtype).view(-1, 1, 1, 1)
         light = grey(image)
-        other = torch.where(
-            kind == 2, light, torch.where(kind == 1, light.mean((2, 3), keepdim=True), light.new_zeros(()))
-        )
+        mean = light.mean((2, 3), keepdim=True)
+        other = torch.where(kind == 2, light, torch.where(kind == 1, mean, light.new_zeros(())))
         image = (factor * image + (1 - factor) * other).clamp(0, 1)
     return image
 

@@ -74,6 +74,7 @@ MODELS: dict[str, Model] = {
     "shake-26-2x96d": _shake(96),
     "pyramidnet-29-24": _pyramid(29, 24),
     "pyramidnet-272-200": _pyramid(272, 200),
+    "resnet-18-cifar": Model("resnet", "resnet18_cifar", "torchvision, stem for small images; He et al. 2016"),
     "resnet-50": Model("resnet", "resnet50", "torchvision; He et al. 2016", size=224, classes=1000),
     "unet-16": _unet("U-Net", {"width": 16}),
     "unet-16-half": _unet("U-Net at half the resolution", {"width": 16, "half": 1}, size=256),

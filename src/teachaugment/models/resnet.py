@@ -1,6 +1,8 @@
-"""ResNet-50 (He et al., 2016), the network of the paper's ImageNet experiments: torchvision's."""
+"""Residual networks (He et al., 2016), torchvision's: ResNet-50 for ImageNet, and ResNet-18 with a stem for 32×32."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import nn
 
@@ -9,3 +11,12 @@ from teachaugment.models.external import external
 
 def resnet50(num_classes: int, channels: int = 3) -> nn.Module:
     return external("torchvision/resnet50", num_classes, channels)
+
+
+def resnet18_cifar(num_classes: int, channels: int = 3) -> nn.Module:
+    """ResNet-18 that begins with a 3×3 convolution and does not shrink the image at once, as is usual for CIFAR."""
+    network: Any = external("torchvision/resnet18", num_classes)
+    network.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+    network.maxpool = nn.Identity()
+    return network

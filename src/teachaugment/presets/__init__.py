@@ -11,7 +11,7 @@ from typing import Any
 
 from teachaugment.config import Layer, default
 from teachaugment.errors import UserError, nearest
-from teachaugment.presets import classification, segmentation
+from teachaugment.presets import classification, segmentation, self_supervised
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    name: Preset(name, **about) for name, about in {**classification.PRESETS, **segmentation.PRESETS}.items()
+    name: Preset(name, **about)
+    for name, about in {**classification.PRESETS, **segmentation.PRESETS, **self_supervised.PRESETS}.items()
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from teachaugment.batch import Batch
 
@@ -33,11 +33,19 @@ class Meter(Protocol):
     def compute(self) -> dict[str, Any]: ...
 
 
+class ReferringMeter(Meter, Protocol):
+    """Metrics that compare with images it was shown before."""
+
+    def refer(self, output: Any, batch: Batch) -> None: ...
+
+
 class Task(Protocol):
     """Fixed augmentation, loss and metrics of one kind of learning."""
 
     metric: str  # the name in a meter's result that says how good a model is; higher is better
     contexts: int | None  # classes of the labels that condition the augmenter; None: nothing does
+    shown: tuple[str, ...]  # the numbers of a training epoch that a person wants to see
+    reference: bool  # its metrics compare with the training split, whose outputs a meter is to ``refer`` to first
 
     @property
     def normalize(self) -> Callable[[Tensor], Tensor]:
@@ -57,10 +65,6 @@ class Task(Protocol):
         """
         ...
 
-    def loss(self, output: Any, batch: Batch) -> Tensor:
-        """Mean loss over a batch."""
-        ...
-
     def predict(self, model: Callable[[Tensor], Any], image: Tensor) -> Any:
         """The model's output for normalised images in an evaluation."""
         ...
@@ -68,3 +72,40 @@ class Task(Protocol):
     def meter(self, device: torch.device) -> Meter:
         """Fresh metrics."""
         ...
+
+    def warning(self, metrics: dict[str, float]) -> str | None:
+        """One line to say, once, when the numbers of a training epoch show that something is wrong."""
+        ...
+
+    def begin(self, target: nn.Module) -> None:
+        """Called once, before the first step."""
+        ...
+
+    def update(self, target: nn.Module) -> None:
+        """Called after each step of the target."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the task itself has learned, for an exact resume."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Stateless:
+    """A task that keeps nothing between two steps."""
+
+    def warning(self, metrics: dict[str, float]) -> str | None:
+        return None
+
+    def begin(self, target: nn.Module) -> None:
+        pass
+
+    def update(self, target: nn.Module) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass

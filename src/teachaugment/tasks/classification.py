@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from teachaugment.augment import fixed
 from teachaugment.augment.mix import mix
 from teachaugment.batch import Batch
-from teachaugment.tasks import Augment
+from teachaugment.tasks import Augment, Stateless
 from teachaugment.tasks.normalize import Normalize
 
 BINS = 15  # of confidence, for the calibration error
 
 
-class Classification:
+class Classification(Stateless):
     """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout, then Mixup or CutMix.
 
     The crop comes after the strategy, so that its black padding never passes through the colour augmentation and
@@ -26,6 +26,8 @@ class Classification:
     """
 
     metric = "accuracy"
+    shown: tuple[str, ...] = ("loss", "accuracy")
+    reference = False
 
     def __init__(
         self,

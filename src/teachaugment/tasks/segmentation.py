@@ -11,14 +11,14 @@ from torch import Tensor
 from teachaugment.augment import fixed
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.losses import cross_entropy, main_head
-from teachaugment.tasks import Augment
+from teachaugment.tasks import Augment, Stateless
 from teachaugment.tasks.normalize import Normalize
 
 AUXILIARY = 0.4  # weight of an auxiliary head's loss, as in PSPNet
 STRIDE = 2 / 3  # of a sliding window, as a share of its side, as in PSPNet
 
 
-class Segmentation:
+class Segmentation(Stateless):
     """Flip, then the strategy, then shift and normalise; random scales and crops are made where images are read.
 
     The augmenter has no context. Its update looks at the main head alone: the auxiliary one serves the training of the
@@ -26,6 +26,8 @@ class Segmentation:
     """
 
     metric = "miou"
+    shown: tuple[str, ...] = ("loss", "miou")
+    reference = False
     contexts: int | None = None
 
     def __init__(

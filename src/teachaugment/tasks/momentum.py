@@ -1,0 +1,104 @@
+"""BYOL (Grill et al., 2020) and MoCo v2 (Chen et al., 2020): views are compared with what a moving average says.
+
+The average is in eval mode, with averaged statistics of batch norm (EMAN, Cai et al. 2021): no image can tell from its
+batch which one it belongs to, so MoCo needs no shuffling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from teachaugment import distributed
+from teachaugment.models.simsiam import Embedding
+from teachaugment.seeds import generator
+from teachaugment.tasks.self_supervised import Pair, SelfSupervised, distance
+from teachaugment.teachers import EMATeacher
+
+
+class BYOL(SelfSupervised):
+    """The prediction of each view against the average's projection of the other one.
+
+    momentum:  of the average, constant; it begins as a copy of the target.
+    """
+
+    average: EMATeacher
+
+    def __init__(self, *about: Any, momentum: float = 0.99, **options: Any):
+        super().__init__(*about, **options)
+        self.momentum = momentum
+
+    def begin(self, target: nn.Module) -> None:
+        self.average = EMATeacher(target, self.momentum, warmup=1)
+
+    def update(self, target: nn.Module) -> None:
+        self.average.update(target)
+
+    @property
+    def against(self) -> nn.Module | None:
+        return self.average.model
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"average": self.average.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.average.load_state_dict(state["average"])
+
+    def compare(self, model: Callable[[Tensor], Embedding], first: Tensor, second: Tensor) -> tuple[Tensor, Embedding]:
+        views = model(first), model(second)
+        with torch.no_grad():
+            others: Pair = self.average.model(first), self.average.model(second)
+        return distance(views, others), views[0]
+
+
+class MoCo(BYOL):
+    """The first view must be told from images before it by its likeness to the average's projection of the second.
+
+    dim:          of the projections.
+    queue:        projections of earlier images that are kept as negatives.
+    temperature:  by which likenesses are divided.
+    """
+
+    def __init__(
+        self, *about: Any, dim: int, queue: int = 4096, temperature: float = 0.2, seed: int = 0, **options: Any
+    ):
+        super().__init__(*about, **options)
+        self.temperature = temperature
+        self.queue = F.normalize(torch.randn(queue, dim, generator=generator("cpu", seed, "queue")), dim=1)
+        self.oldest = 0  # the place of the next projection
+        self.newest: list[Tensor] = []  # of this step
+
+    def begin(self, target: nn.Module) -> None:
+        super().begin(target)
+        self.queue = self.queue.to(next(target.parameters()).device)
+
+    def update(self, target: nn.Module) -> None:
+        """The newest projections take the place of the oldest; not before, because the loss still needs those."""
+        super().update(target)
+        keys, size = distributed.gather(torch.cat(self.newest))[-len(self.queue) :], len(self.queue)
+        rows = (self.oldest + torch.arange(len(keys), device=keys.device)) % size
+        self.queue.index_copy_(0, rows, keys)
+        self.oldest, self.newest = (self.oldest + len(keys)) % size, []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "queue": self.queue, "oldest": self.oldest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.queue.copy_(state["queue"])
+        self.oldest = state["oldest"]
+
+    def compare(self, model: Callable[[Tensor], Embedding], first: Tensor, second: Tensor) -> tuple[Tensor, Embedding]:
+        view = model(first)
+        with torch.no_grad():
+            key = F.normalize(self.average.model(second).projection.float(), dim=1)
+        query = F.normalize(view.prediction.float(), dim=1)
+        alike, others = (query * key).sum(1, keepdim=True), query @ self.queue.T
+        logits = torch.cat([alike, others], 1) / self.temperature
+        loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64, device=logits.device))
+        self.newest.append(key)
+        return loss, view
