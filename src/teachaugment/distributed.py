@@ -27,7 +27,13 @@ from .errors import UserError
 # For a process that does not answer, such as while another one downloads data. One that has ended is noticed at once.
 TIMEOUT = timedelta(minutes=30)
 MOURNING = 5.0  # seconds in which torchrun ends the other processes of a failed one, before they speak themselves
-LOST = ("gloo", "nccl", "connection", "store", "socket", "timed out")  # in messages about a process that is gone
+LOST = (
+    "gloo",
+    "nccl",
+    "connection closed",
+    "connection reset",
+    "broken pipe",
+)  # in what torch says of one that is gone
 
 T = TypeVar("T")
 
@@ -80,7 +86,7 @@ def session(device: torch.device, stopping: Callable[[], bool] = lambda: False) 
             raise
         _end_after_the_others(f"process {rank()}: {error}")
     except RuntimeError as error:  # torch's own kinds of it included
-        if not any(word in str(error).lower() for word in LOST):
+        if not (isinstance(error, dist.DistError) or any(word in str(error).lower() for word in LOST)):
             raise
         if stopping():
             raise SystemExit(128 + signal.SIGTERM) from None
