@@ -1,6 +1,7 @@
 # make demo   set up an environment and train on the embedded data
 # make test   set it up with the test extras and run all tests     (make test ARGS="--slow" for the long ones too)
 # make lint   ruff (lint and format) and mypy
+# make docs   the documentation as a site, in build/site
 # make clean  remove the environment and what the tools left behind
 #
 # VENV=DIR puts the environment elsewhere; PYTHON=PROGRAM builds it with another Python (3.10 or newer).
@@ -13,7 +14,7 @@ RUN := $(VENV)/bin/python
 # A stamp for each set of extras. A change of either file changes its name, so the next make installs again.
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format docs clean
 .SECONDARY:
 
 demo: ready-core
@@ -30,6 +31,11 @@ lint: ready-lint
 format: ready-lint
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+docs: ready-docs
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@! grep -rE '<(script|link|img)[^>]*(src|href)="(https?:)?//' build/site --include='*.html' || { \
+		echo "a page of build/site fetches something from the network" >&2; exit 1; }
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build src/*.egg-info

@@ -191,6 +191,11 @@ class TeachAugment:
     def snapshots(self) -> int:
         return len(self.replay)
 
+    @property
+    def pairs(self) -> list[tuple[Augmenter, Replay]]:
+        """Each augmenter with its replay."""
+        return [(self.augmenter, self.replay)]
+
     def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
         """What has been learned, frozen, to be saved and used without target or teacher.
 

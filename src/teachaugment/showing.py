@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
+from torch import Tensor
 
 from teachaugment import overlay, pictures
 from teachaugment.data.loader import batches
@@ -21,9 +24,7 @@ def augmented(trainer: Trainer, count: int = 8, versions: int = 4) -> pictures.P
     seed, segments, device = trainer.config.seed, trainer.config.task == "segmentation", trainer.device
     look = count if segments else 16 * count
     batch = next(batches(trainer.data.train, look, seed=seed, epoch=0, shuffle=True, device=device))
-    labels = batch.label.tolist() if batch.label is not None else [0] * len(batch)
-    firsts = sorted(range(len(batch)), key=lambda i: (labels[:i].count(labels[i]), labels[i]))[:count]
-    batch = batch[torch.tensor(firsts, device=device)]
+    batch = batch[:count] if batch.label is None else batch[mixed(batch.label)[:count]]
     if segments:
         batch = batch.replace(label=None)
     generator = torch.Generator(device=device).manual_seed(mix(seed, "picture"))
@@ -39,8 +40,17 @@ def augmented(trainer: Trainer, count: int = 8, versions: int = 4) -> pictures.P
     made = made[:versions]
     if segments:
         return overlay.augmented(batch, made, trainer.data.classes, colors(trainer))
-    names = [trainer.data.classes[labels[i]] for i in firsts]
+    names = [trainer.data.classes[k] for k in batch.label.tolist()] if batch.label is not None else [""] * len(batch)
     return pictures.comparison(batch.image, [version.image for version in made], names)
+
+
+def mixed(label: Tensor) -> Tensor:
+    """An order of the images in which the first ones are of as many classes as possible."""
+    labels, seen, rank = label.tolist(), Counter[int](), []
+    for k in labels:
+        rank.append(seen[k])
+        seen[k] += 1
+    return torch.tensor(sorted(range(len(labels)), key=lambda i: (rank[i], labels[i])), device=label.device)
 
 
 @torch.no_grad()

@@ -65,8 +65,9 @@ def draws(trainer: Trainer, batch: Batch, slot: int | None) -> Tensor:
         if trainer.teach is None:
             version = trainer.augment(trainer.task.before(batch, generator))
         else:
-            augmenter = trainer.teach.augmenter
-            sources = None if slot is None else snapshot(trainer.teach.replay, slot, len(batch))
+            pairs = trainer.teach.pairs  # with two of them, for two views, the draws show both in turn
+            augmenter, replay = pairs[number % len(pairs)]
+            sources = None if slot is None else snapshot(replay, slot, len(batch))
             draw = augmenter.sample(len(batch), batch.label if augmenter.settings.classes else None, generator, sources)
             version = augmenter.warp(augmenter.color(batch, draw), draw)
         made.append(shown(trainer, version))

@@ -15,6 +15,7 @@ from teachaugment.report import transform
 from teachaugment.report.frames import Film, film
 from teachaugment.report.transform import Quantity
 from teachaugment.seeds import mix
+from teachaugment.showing import mixed
 from teachaugment.train import Trainer
 
 LARGE = 128 * 128  # pixels of an image; of larger ones fewer are looked at
@@ -61,22 +62,8 @@ def observe(trainer: Trainer) -> Observation:
     if segments:
         return Observation(film(trainer, batch.replace(label=None)), len(batch), **_learned(trainer, batch))
     batch = batch.replace(mask=None)
-    seen = film(trainer, batch[mixed(batch.label)])
+    seen = film(trainer, batch if batch.label is None else batch[mixed(batch.label)])
     return Observation(seen, len(batch), **_learned(trainer, batch), **_recognised(trainer, batch))
-
-
-def mixed(label: Tensor | None) -> Any:
-    """An order of the images in which the first ones are of as many classes as possible."""
-    if label is None:
-        return slice(None)
-    labels = label.tolist()
-    seen: dict[int, int] = {}
-    rank = []
-    for k in labels:
-        rank.append(seen.get(k, 0))
-        seen[k] = seen.get(k, 0) + 1
-    order = sorted(range(len(labels)), key=lambda i: (rank[i], labels[i]))
-    return torch.tensor(order, device=label.device)
 
 
 def _learned(trainer: Trainer, batch: Batch) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from teachaugment import logs
 from teachaugment.config import SETTINGS, default, read_yaml
 
 Points = list[tuple[float, float]]  # (epoch, value)
-METRICS = {"classification": "accuracy", "segmentation": "miou", "self_supervised": "knn"}
+METRICS = {"classification": "accuracy", "segmentation": "miou"}  # all others: without labels
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Record:
     @property
     def metric(self) -> str:
         """The name of the number that says how good a model is."""
-        return str(self.metrics.get("metric") or METRICS.get(str(self.setting("task")), "accuracy"))
+        return str(self.metrics.get("metric") or METRICS.get(str(self.setting("task")), "knn"))
 
     @property
     def done(self) -> int:
