@@ -25,6 +25,7 @@ PARAMETERS = {
     "shake-26-2x96d": 26_192_922,
     "pyramidnet-29-24": 142_476,
     "pyramidnet-272-200": 26_210_842,
+    "resnet-18-cifar": 11_173_962,
     "resnet-50": 25_557_032,
 }
 SMALL = ["cnn-4", "wrn-16-1", "shake-26-2x16d", "pyramidnet-29-24"]
@@ -35,7 +36,7 @@ PUBLISHED = {  # millions, as their papers and the tables of Fast AutoAugment ro
 
 
 def test_every_model_of_the_table_has_a_known_size():
-    assert MODELS.keys() == PARAMETERS.keys()
+    assert {name for name, model in MODELS.items() if model.task == "classification"} == PARAMETERS.keys()
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
