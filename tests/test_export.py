@@ -12,7 +12,8 @@ from PIL import Image
 
 from teachaugment import __version__, build, checkpoint, cli, load_policy, logs
 from teachaugment.batch import Batch
-from teachaugment.config import read_yaml, resolve
+from teachaugment.compare.plan import configure
+from teachaugment.config import Layer, read_yaml, resolve
 from teachaugment.data import FolderSplit
 from teachaugment.data.shapes import CLASSES, shapes
 
@@ -122,7 +123,7 @@ def test_snapshots_are_the_replay_of_the_run(run, tmp_path, monkeypatch):
 
 def test_what_cannot_be_exported_is_said_in_one_line(run, tmp_path, capsys):
     assert "is not a run directory" in error(capsys, "export", str(tmp_path / "nothing"))
-    assert "no checkpoint" in error(capsys, "export", str(tmp_path))
+    assert "has no config.yaml" in error(capsys, "export", str(tmp_path))
     plain = tmp_path / "plain"
     assert cli.main(["train", *FAST, "--strategy", "none", "--output", str(plain)]) == 0
     assert not (plain / logs.POLICY).exists()
@@ -199,10 +200,28 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(run, tmp_path, capsys
     assert "3 channel(s)" in error(capsys, "train", "--data", str(grey), "--policy", str(run), "--device", "cpu")
     assert "there is no policy" in error(capsys, "train", *FAST, "--policy", "nothing.safetensors")
     assert "--policy FILE" in error(capsys, "train", *FAST, "--strategy", "policy")
-    assert "leave one of the two out" in error(capsys, "train", *FAST, "--strategy", "none", "--policy", str(run))
+    assert "leave one out" in error(capsys, "train", *FAST, "--strategy", "none", "--policy", str(run))
 
 
-def test_to_name_a_policy_in_a_file_is_to_choose_it(tmp_path):
+def layer(**values: Any) -> Layer:
+    keys = {f"augment.{name}": value for name, value in values.items()}
+    return Layer(keys, {key: f"--{key}" for key in keys})
+
+
+def test_to_name_a_policy_is_to_choose_it_until_another_strategy_is_chosen(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("augment: {policy: p.safetensors}\n")
     assert resolve(read_yaml(file)).augment.strategy == "policy"
+    assert resolve(layer(strategy="none"), layer(policy="p")).augment.strategy == "policy"
+    other = resolve(layer(policy="p"), layer(strategy="randaugment")).augment
+    assert (other.strategy, other.policy) == ("randaugment", None)
+    assert resolve(layer(policy="p"), layer(policy="none", strategy="none")).augment.policy is None
+
+
+def test_a_comparison_has_it_as_a_strategy():
+    for strategy in ("policy:augment.policy=p.safetensors", "policy:policy=p.safetensors"):
+        made = configure([], strategy, 1).augment
+        assert (made.strategy, made.policy) == ("policy", "p.safetensors")
+    given = [layer(policy="p.safetensors")]  # teachaugment compare --policy p.safetensors --strategies none,policy
+    assert configure(given, "policy", 1).augment.policy == "p.safetensors"
+    assert configure(given, "none", 1).augment == configure([], "none", 1).augment

@@ -73,8 +73,12 @@ def resolve(*layers: Layer) -> Config:
                 close = nearest(str(raw), choices) if choices else ""
                 raise UserError(wrong + (close if "did you mean" in close else "")) from None
             names[key] = where
-        if "augment.policy" in layer.values and chosen["augment.policy"] and "augment.strategy" not in layer.values:
-            chosen["augment.strategy"] = "policy"  # to name a policy is to choose it
+        if "augment.policy" in layer.values and chosen["augment.policy"]:  # to name a policy is to choose it
+            if (also := layer.values.get("augment.strategy", "policy")) != "policy":
+                raise UserError(f"{layer.names['augment.policy']} is not used with the strategy {also}; leave one out")
+            chosen["augment.strategy"] = "policy"
+        elif chosen.get("augment.strategy") != "policy":
+            chosen.pop("augment.policy", None)  # another strategy has been chosen since
     config = unflatten({**TASK_DEFAULTS.get(chosen.get("task", ""), {}), **chosen})
     _check_together(config, names)
     return config
@@ -91,13 +95,9 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
         raise UserError(f"{where} must rise, such as 90,180,240, not {','.join(map(str, steps))}")
     if steps and steps[-1] >= config.train.epochs:
         raise UserError(f"{where} must end before the last epoch ({config.train.epochs}), not at {steps[-1]}")
-    strategy, policy = config.augment.strategy, config.augment.policy
-    if strategy == "policy" and policy is None:
+    if config.augment.strategy == "policy" and config.augment.policy is None:
         where = names.get("augment.strategy", "augment.strategy")
         raise UserError(f"{where} policy needs a policy: --policy FILE, such as policy.safetensors of an earlier run")
-    if strategy != "policy" and policy is not None:
-        where = names["augment.policy"]
-        raise UserError(f"{where} {policy} is not used with the strategy {strategy}; leave one of the two out")
     if config.optim.nesterov and config.optim.momentum == 0:
         where = names.get("optim.momentum", "optim.momentum")
         raise UserError(f"{where} must be above 0 with Nesterov's momentum; or set optim.nesterov to false")
