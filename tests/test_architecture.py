@@ -133,7 +133,7 @@ RULES = [
         "report/*.py",
         {
             *("__init__", "algorithm", "augment", "batch", "checkpoint", "data", "evaluate", "logs", "overlay"),
-            *("replay", "report", "seeds", "settings", "showing", "train"),
+            *("replay", "report", "seeds", "settings", "showing", "train", "views"),
         },
         {"torch"},
     ),

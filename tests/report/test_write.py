@@ -133,3 +133,13 @@ def test_a_problem_with_the_page_never_loses_a_training(train_run, tmp_path, mon
     with pytest.warns(UserWarning, match=r"no report.html: RuntimeError: no ink$"):
         path = train_run(tmp_path / "run", "--epochs", "1")
     assert (path / "metrics.json").exists() and not (path / REPORT).exists()
+
+
+@pytest.mark.parametrize("strategy", ["teachaugment", "none"])
+def test_without_labels_both_views_are_shown(train_run, tmp_path, strategy):
+    path = train_run(tmp_path / "views", "--task", "simsiam", "--strategy", strategy, "--epochs", "2")
+    text, page = read(path / REPORT)
+    frames = [image["data-name"] for image in page.images if "data-name" in image]
+    assert frames == (["epoch 1", "epoch 2"] if strategy == "teachaugment" else ["none"])
+    assert {"diagnosis", "curves", "images", "cost"} <= set(page.ids) and "argue" not in page.ids
+    assert "representations" in text

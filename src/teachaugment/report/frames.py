@@ -15,6 +15,7 @@ from teachaugment.replay import Replay, Slots
 from teachaugment.seeds import mix
 from teachaugment.showing import colors
 from teachaugment.train import Trainer
+from teachaugment.views import views
 
 IMAGES, DRAWS = 8, 4
 MOST = 16  # frames; of more snapshots, some from all over the training
@@ -56,22 +57,24 @@ def moments(teach: TeachAugment, epoch: int) -> list[tuple[int, int | None]]:
 
 @torch.no_grad()
 def draws(trainer: Trainer, batch: Batch, slot: int | None) -> Tensor:
-    """Augmented versions [D, N, 3, H, W]; the random numbers are the same for every slot."""
-    made = []
+    """Augmented versions [D, N, 3, H, W], two views one after the other; random numbers are the same for every slot."""
+    made: list[Batch] = []
     for number in range(DRAWS):
         seed = mix(trainer.config.seed, "report", number)
         generator = torch.Generator(device=trainer.device).manual_seed(seed)
         torch.manual_seed(seed)  # from which torchvision's strategies draw
+        before = trainer.task.before(batch, generator)
         if trainer.teach is None:
-            version = trainer.augment(trainer.task.before(batch, generator))
-        else:
-            pairs = trainer.teach.pairs  # with two of them, for two views, the draws show both in turn
-            augmenter, replay = pairs[number % len(pairs)]
-            sources = None if slot is None else snapshot(replay, slot, len(batch))
-            draw = augmenter.sample(len(batch), batch.label if augmenter.settings.classes else None, generator, sources)
-            version = augmenter.warp(augmenter.color(batch, draw), draw)
-        made.append(shown(trainer, version))
-    return torch.stack(made)
+            version = trainer.augment(before)
+            made += [version] if version.second is None else views(version)
+        else:  # of single views, what was learned and nothing else
+            starts = [batch] if before.second is None else views(before)
+            for (augmenter, replay), start in zip(trainer.teach.pairs, starts, strict=True):
+                sources = None if slot is None else snapshot(replay, slot, len(start))
+                context = start.label if augmenter.settings.classes else None
+                draw = augmenter.sample(len(start), context, generator, sources)
+                made.append(augmenter.warp(augmenter.color(start, draw), draw))
+    return torch.stack([shown(trainer, version) for version in made[:DRAWS]])
 
 
 def snapshot(replay: Replay, slot: int, n: int) -> Sources:
