@@ -88,6 +88,26 @@ def test_a_run_is_evaluated_again(finished, monkeypatch):
     assert result["metric"] == "miou" and result["test"]["target"]["images"] == 40
 
 
+def test_a_run_is_evaluated_on_a_folder(finished, tmp_path):
+    for kind in ("images", "masks"):
+        (tmp_path / kind).mkdir()
+    for i in range(3):
+        image = torch.randint(256, (18, 20 + 2 * i, 3), dtype=torch.uint8)
+        Image.fromarray(image.numpy()).save(tmp_path / "images" / f"{i}.jpg")
+        Image.fromarray((image[..., 0] % 11).numpy()).save(tmp_path / "masks" / f"{i}.png")
+    names = json.loads((finished / logs.METRICS).read_text())["classes"]
+    (tmp_path / "classes.txt").write_text("\n".join(names))
+    config = tiny(output=str(finished), data__crop=16)
+    result = restore.evaluate_run(config, finished, "last", str(tmp_path))
+    assert result["test"]["target"]["images"] == 3 and result["test"]["target"]["miou"] > 0
+
+
+def test_the_target_of_a_run_can_be_the_teacher(finished):
+    trainer = build.build(tiny(teach__teacher=str(finished)))
+    record = trainer.train_epoch(logs.Display(trainer.total_steps))
+    assert record["teach"]["teacher_term"] > 0
+
+
 def test_every_parameter_of_the_augmenter_gets_a_gradient_from_masks():
     trainer = build.build(tiny(train__batch_size=16))
     assert trainer.teach is not None and trainer.teach.augmenter.settings.classes is None

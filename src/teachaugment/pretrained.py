@@ -51,7 +51,7 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
         network.load_state_dict(state["target"])
     except (KeyError, TypeError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"--teacher {source} is not a checkpoint of a classifier: {reason}") from None
+        raise UserError(f"--teacher {source} is not a checkpoint of such a network: {reason}") from None
     have, want = (dataset.mean, dataset.std), (about["mean"], about["std"])
     if [list(part) for part in have] != [list(part) for part in want]:
         network = Renormalized(network, have, want)

@@ -118,7 +118,7 @@ def restored(config: Config, path: Path, which: str = "last", other: str | None 
     saved = state["data"]
     if other is not None:
         height, width = saved["size"]
-        size = height if height == width else None
+        size = height if height == width and config.task != "segmentation" else None
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
     dataset = distributed.in_turn(lambda: build.load_data(config))
     for what, mine, theirs in (

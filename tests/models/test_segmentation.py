@@ -14,6 +14,7 @@ from teachaugment.models import BACKBONES, SEGMENTERS
 from teachaugment.tasks.segmentation import Segmentation
 
 SMALL = [f"{head}-{backbone}" for head in SEGMENTERS for backbone in ("resnet-18", "mobilenet-v3")]
+LARGE = [f"{head}-{backbone}" for head in SEGMENTERS for backbone in ("resnet-50", "resnet-101")]
 
 
 def features(name: str) -> int:
@@ -23,7 +24,7 @@ def features(name: str) -> int:
         return 128 // network.late(network.early(torch.zeros(1, 3, 128, 128))).shape[-1]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
 def test_a_step_of_both_updates_at_small_size(name):
     torch.manual_seed(0)
     network, task = models.create(name, 4), Segmentation(list("abcd"), (0.5,) * 3, (0.2,) * 3)

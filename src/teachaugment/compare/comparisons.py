@@ -18,6 +18,12 @@ def cifar(cifar10: float | None, cifar100: float | None) -> Errors:
     return {"CIFAR-10": cifar10, "CIFAR-100": cifar100}
 
 
+def cityscapes(fcn32s: float, pspnet: float, deeplabv3: float) -> Errors:
+    """What is missing from a mIoU of 100 %."""
+    found = {"FCN-32s": fcn32s, "PSPNet": pspnet, "DeepLabv3": deeplabv3}
+    return {network: round(100 - miou, 1) for network, miou in found.items()}
+
+
 @dataclass(frozen=True)
 class Entry:
     label: str
@@ -105,6 +111,17 @@ COMPARISONS: dict[str, Comparison] = {
             Entry("MSE consistency", "consistency-mse", cifar(3.2, 18.5)),
             OURS,
         ),
+    ),
+    "segmentation": Comparison(
+        "semantic segmentation",
+        "Tab. 6, mIoU on Cityscapes, ResNet-101",
+        (
+            Entry("baseline", "none", cityscapes(71.7, 77.7, 78.4)),
+            Entry("RandAugment", "randaugment", cityscapes(71.0, 78.8, 79.3)),
+            Entry("TrivialAugment", "trivialaugment", cityscapes(71.3, 77.5, 78.9)),
+            Entry("TeachAugment", "teachaugment", cityscapes(72.1, 78.8, 79.4)),
+        ),
+        "to be trained with --task segmentation or a preset such as cityscapes-pspnet",
     ),
     "epsilon": Comparison(
         "how much label smoothing",
