@@ -92,6 +92,7 @@ RULES = [
     Rule("table.py"),
     Rule("listing.py", {"errors", "models", "presets"}, {"torch"}),
     Rule("files.py", {"errors"}),
+    Rule("finite.py", {"distributed", "errors"}, {"torch"}),
     Rule("interrupts.py", {"distributed"}),
     Rule("progress.py", {"distributed", "evaluate", "tasks"}, {"torch"}),
     Rule("checkpoint.py", {"errors", "files"}, {"torch"}),
@@ -106,7 +107,7 @@ RULES = [
         "train.py",
         {
             *("algorithm", "batch", "config", "data", "distributed", "errors"),
-            *("consistency", "evaluate", "interrupts", "logs", "optim", "policy"),
+            *("consistency", "evaluate", "finite", "interrupts", "logs", "optim", "policy"),
             *("precision", "progress", "seeds", "tasks", "teachers"),
         },
         {"torch"},
@@ -140,10 +141,9 @@ RULES = [
     Rule(
         "run.py",
         {
-            *("checkpoint", "distributed", "errors", "evaluate", "export", "files", "interrupts", "logs", "pictures"),
-            *("report.write", "showing", "train"),
+            *("checkpoint", "distributed", "errors", "evaluate", "export", "files", "finite", "interrupts", "logs"),
+            *("pictures", "report.write", "showing", "train"),
         },
-        {"torch"},
     ),
     Rule(
         "strategies.py", {"augment", "batch", "consistency", "data", "errors", "policy", "sections", "tasks"}, {"torch"}

@@ -106,6 +106,8 @@ class TeachAugment:
         self.seed, self.steps, self.epochs = seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
+        # Asked before each update of the augmenter, with what was measured for it, whether to make it.
+        self.permit: Callable[[dict[str, Tensor]], bool] = lambda measured: True
         distributed.broadcast_(self.augmenter, self.teacher.model)
 
     def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
@@ -140,16 +142,19 @@ class TeachAugment:
         self.draws.clear()
         return measured
 
-    def update_augmenter(self, batch: Batch) -> dict[str, Tensor]:
-        """One step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
+    def update_augmenter(self, batch: Batch) -> dict[str, Tensor] | None:
+        """One step of gradient ascent on Eq. 1 minus the colour distance, and what it measured, if it was permitted."""
         self.optimizer.zero_grad()
         distributed.average_buffers(self.teacher.model)  # one teacher for all
         parts = batch.split(self.at_once or len(batch))
-        measured = [self.backward(part, len(part) / len(batch)) for part in parts]
+        found = [self.backward(part, len(part) / len(batch)) for part in parts]
         distributed.average_gradients(self.optimizer)
+        measured = {name: torch.stack([part[name] for part in found]).sum(0) for name in found[0]}
+        if not self.permit(measured):
+            return None
         self.optimizer.step()
         self.replay.refresh()
-        return {name: torch.stack([part[name] for part in measured]).sum(0) for name in measured[0]}
+        return measured
 
     def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
         """Add the gradient of the augmenter's loss on these images, and return its terms, both times ``weight``."""
@@ -195,6 +200,11 @@ class TeachAugment:
     def pairs(self) -> list[tuple[Augmenter, Replay]]:
         """Each augmenter with its replay."""
         return [(self.augmenter, self.replay)]
+
+    @property
+    def learners(self) -> nn.Module:
+        """All that the augmenter's optimiser updates."""
+        return self.augmenter
 
     def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
         """What has been learned, frozen, to be saved and used without target or teacher.

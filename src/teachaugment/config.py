@@ -24,7 +24,7 @@ from teachaugment.settings import Setting
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
 MAY_CHANGE = (
     *("train.epochs", "output", "data.workers", "device"),
-    *("train.accumulate", "train.save_every", "train.save_minutes"),
+    *("train.accumulate", "train.save_every", "train.save_minutes", "train.on_nan"),
 )
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 

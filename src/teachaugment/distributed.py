@@ -129,9 +129,10 @@ def gathered(tensor: Tensor) -> Tensor:
 
 def largest(*values: int) -> list[int]:
     """The largest of each over the processes; by way of the CPU, so that no device is waited for."""
+    if world() == 1:
+        return list(values)
     found = torch.tensor(values)
-    if world() > 1:
-        dist.all_reduce(found, dist.ReduceOp.MAX)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
     return found.tolist()
 
 

@@ -89,6 +89,11 @@ class Precision:
 
         return forward
 
+    @property
+    def scales(self) -> bool:
+        """Whether gradients are scaled, and one that overflows is the scaler's business."""
+        return self.scaler.is_enabled()
+
     def backward(self, loss: Tensor) -> None:
         self.scaler.scale(loss).backward()
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from teachaugment import checkpoint, distributed, export, logs, pictures, showing
+from teachaugment import checkpoint, distributed, export, finite, logs, pictures, showing
 from teachaugment.errors import UserError
 from teachaugment.evaluate import scalars
 from teachaugment.files import write_atomically
@@ -37,8 +35,9 @@ class Keeper:
         """
         here = self.trainer.epoch, self.trainer.step
         if here != self.saved:
-            _check_weights(self.trainer)
+            self.trainer.finite.read()
             state = self.trainer.state_dict()
+            finite.check(state)
             if distributed.is_main():
                 if best is not None:  # before the last one: killed in between, this epoch is repeated
                     checkpoint.save(self.path / checkpoint.BEST, state)
@@ -139,13 +138,6 @@ def _note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
     return True
 
 
-def _check_weights(trainer: Trainer) -> None:
-    """No checkpoint ever holds a number that is not finite."""
-    tensors = [p.detach() for p in trainer.target.parameters()]
-    if not bool(torch.stack(torch._foreach_norm(tensors)).isfinite().all()):
-        raise UserError(f"a weight is no longer finite after step {trainer.step}; a lower --lr may help")
-
-
 def finish(
     trainer: Trainer, path: Path, test: dict[str, Any] | None = None, interrupts: Interrupts | None = None
 ) -> dict[str, Any]:
@@ -164,8 +156,8 @@ def finish(
         showing.augmented(trainer).save(path / logs.PICTURE)
         if trainer.config.task == "segmentation":
             showing.predictions(trainer).save(path / logs.PREDICTIONS)
-    if trainer.best is not None:
-        metrics["best"] = {**trainer.best, "test": _evaluate_best(trainer, path, interrupts)}
+    if trainer.best is not None and (best := _evaluate_best(trainer, path, interrupts)) is not None:
+        metrics["best"] = {**trainer.best, "test": best}
     if distributed.is_main():
         text = json.dumps(metrics, indent=2) + "\n"
         write_atomically(path / logs.METRICS, lambda file: file.write(text.encode()))

@@ -84,6 +84,9 @@ class TrainConfig:
     window: int | None = setting(
         None, "segmentation: side of the sliding window in evaluations; none: whole images", low=8
     )
+    on_nan: str = setting(
+        "stop", "what to do about a loss or a gradient that is not finite", flag="on-nan", choices=("stop", "skip")
+    )
     save_every: int = setting(1, "epochs between two checkpoints", low=1)
     save_minutes: float = setting(10.0, "minutes between two checkpoints within an epoch; 0: none", low=0)
     tensorboard: bool = setting(True, "write TensorBoard scalars and image grids")

@@ -7,7 +7,6 @@ uninterrupted one without any stored generator state.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -29,7 +28,8 @@ from teachaugment.data.images import FolderSplit
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
-from teachaugment.evaluate import evaluate, scalars
+from teachaugment.evaluate import evaluate, scalars, sums
+from teachaugment.finite import Finite
 from teachaugment.interrupts import Interrupts
 from teachaugment.optim import default_milestones, learning_rate
 from teachaugment.policy import Policy
@@ -64,6 +64,7 @@ class Trainer:
     progress: Progress | None = None  # of the epoch under way
     policy_fingerprint: str | None = field(init=False)
     generator: torch.Generator = field(init=False)
+    finite: Finite = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
     parallel: DistributedDataParallel | None = field(init=False)  # around the target, where there are several processes
 
@@ -76,6 +77,9 @@ class Trainer:
     def __post_init__(self) -> None:
         self.policy_fingerprint = None if self.policy is None else self.policy.fingerprint()
         self.generator = torch.Generator(device=self.device)
+        self.finite = Finite(self.config.train.on_nan, self.device)
+        if self.teach is not None:
+            self.teach.permit = self._may_update_augmenter
         self.parallel = distributed.parallel(self.target) if distributed.world() > 1 else None
         network = self.parallel or self.target
         self.network = self.precision.call(torch.compile(network) if self.config.train.compile else network)
@@ -104,6 +108,9 @@ class Trainer:
         """One update of the target, and with it what TeachAugment does after each of them."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.optim.lr if group.get("steady") else self.learning_rate()
+        # A pass changes these before it is known whether its loss is finite.
+        passive = [*self.target.buffers(), *sums(meter).values()] if self.finite.skips else []
+        before, losses = [tensor.clone() for tensor in passive], []
         # 1. the target, on one or more augmented copies of the batch
         self.optimizer.zero_grad()
         raws, copies = batch.split(self.config.train.batch_size), self.config.augment.copies
@@ -117,14 +124,29 @@ class Trainer:
                     loss = loss + self.consistency.loss(output, seen.image)
                 self.precision.backward(loss * (len(raw) / len(batch) / copies))
             meter.update(output, seen, loss)
-        self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
+            losses.append(loss.detach())
+        self.step += 1
+        checked = {"loss": torch.stack(losses)}
+        if self.finite.update("target", self.target, checked, self.step, gradients=not self.precision.scales):
+            self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
+            self.finite.weights("target", self.target, self.step)
+        else:
+            torch._foreach_copy_(passive, before)
         distributed.average_buffers(self.target)
         self.task.update(self.target)
-        self.step += 1
         # 2. the teacher, and every n_inner steps the augmenter
         if self.consistency is not None:
             self.consistency.step()
-        return self.teach.step(batch.join(parts[: len(raws)])) if self.teach is not None else None
+        if self.teach is None:
+            return None
+        measured = self.teach.step(batch.join(parts[: len(raws)]))
+        if measured is not None:
+            self.finite.weights("augmenter", self.teach.learners, self.step)
+        return measured
+
+    def _may_update_augmenter(self, measured: dict[str, Tensor]) -> bool:
+        assert self.teach is not None
+        return self.finite.update("augmenter", self.teach.learners, measured, self.step)
 
     def _reseed(self, part: int, copy: int) -> None:
         """What is random about a part of a step's images, in whichever process: fixed augmentation, then dropout."""
@@ -171,8 +193,11 @@ class Trainer:
             self.progress.add(self.train_step(batch, meter))
             images += len(batch) * distributed.world()
             display.step(self.epoch + 1)
+            while self.finite.news:
+                display.say(self.finite.news.pop(0))
             if time.monotonic() - read > READ_EVERY:
-                result = self._finite(scalars(meter.compute()))
+                self.finite.read()
+                result = scalars(meter.compute())
                 read = time.monotonic()
                 shown = {name: result[name] for name in self.task.shown}
                 display.reading(self.epoch + 1, shown, images / (read - began))
@@ -184,23 +209,18 @@ class Trainer:
     def end_epoch(self) -> dict[str, Any]:
         """Count the epoch as done, and return what it measured."""
         assert self.progress is not None
+        self.finite.read()
         train, measured = self.progress.results()
-        record: dict[str, Any] = {"train": self._finite(scalars(train)), "lr": self.learning_rate(self.step - 1)}
+        record: dict[str, Any] = {"train": scalars(train), "lr": self.learning_rate(self.step - 1)}
+        if self.finite.skips:
+            record["skipped"] = self.finite.skipped
+            self.finite.skipped = 0
         if self.teach is not None:
             self.teach.end_epoch()
             record["teach"] = {**measured, **self.teach.probabilities(), "snapshots": self.teach.snapshots}
         self.epoch += 1
         self.progress = None
         return record
-
-    def _finite(self, metrics: dict[str, float]) -> dict[str, float]:
-        if not math.isfinite(metrics["loss"]):
-            raise UserError(
-                f"the loss became {metrics['loss']} in epoch {self.epoch + 1}, by step {self.step}; "
-                f"a lower learning rate than {self.config.optim.lr:g} (--lr), a longer warm-up "
-                "(--optim.warmup_epochs) or --optim.clip 5 may help"
-            )
-        return metrics
 
     # --- parts ---------------------------------------------------------------------------------------------------
 
@@ -268,6 +288,7 @@ class Trainer:
             "steps_per_epoch": self.steps_per_epoch,
             "parts": self.config.train.accumulate * distributed.world(),  # of a step
             "best": self.best,
+            "skipped": self.finite.skipped,
             "progress": self.progress.state_dict() if self.progress is not None else None,
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -289,6 +310,7 @@ class Trainer:
             self.task.load_state_dict(state.get("task", {}))
             self.precision.load_state_dict(state.get("precision", {}))
             self.epoch, self.step, self.best, self.progress = state["epoch"], state["step"], state["best"], None
+            self.finite.skipped = state["skipped"]
             if state["steps_per_epoch"] != self.steps_per_epoch:  # other data or batches, by force: the epoch anew
                 self.step = self.epoch * self.steps_per_epoch
             elif state["progress"] is not None:

@@ -81,7 +81,11 @@ class TeachAugmentViews(TeachAugment):
         image, second = (a(view, generator).image for (a, _), view in zip(self.pairs, views(batch), strict=True))
         return batch.replace(image=image, second=second)
 
-    def update_augmenter(self, batch: Batch) -> dict[str, Tensor]:
+    @property
+    def learners(self) -> nn.Module:
+        return nn.ModuleDict({"first": self.augmenter, "second": self.second})
+
+    def update_augmenter(self, batch: Batch) -> dict[str, Tensor] | None:
         measured = super().update_augmenter(batch)
         self.second_replay.refresh()
         return measured

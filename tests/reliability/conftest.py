@@ -1,6 +1,7 @@
 """A laboratory for accidents: the smallest training there is, run by the real command in a forked process.
 
 Forking spares each process the import of torch, and the data set is generated once; all else is what a user runs.
+``make torture`` runs all of it and writes the table in docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -8,29 +9,35 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch._dynamo  # which DistributedDataParallel imports: once here, and not in every forked process
 
 from teachaugment import build, checkpoint, cli, logs
 from teachaugment.build import load_data
 from teachaugment.config import Config, Layer, resolve
 from teachaugment.data import DataSet
+from teachaugment.train import Trainer
 
 SETTINGS = {
     "data.size": 8, "data.per_class": 5, "data.val_fraction": 0.2, "train.batch_size": 8, "train.epochs": 3,
     "train.eval_every": 1, "train.tensorboard": "false", "train.save_minutes": 1e-9, "teach.n_inner": 2,
     "teach.n_buffer": 1, "optim.warmup_epochs": 1, "device": "cpu",
 }  # fmt: skip
-Prepare = Callable[[], None]  # what is done in the process before the command runs
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+ROWS: list[tuple[str, int, float]] = []  # what happened, how often, in how many seconds
+Prepare = Callable[[], Any]  # what is done in a process before the command runs
 
 
 def nothing() -> None:
@@ -39,29 +46,32 @@ def nothing() -> None:
 
 @dataclass
 class Process:
-    """A forked process and what it said."""
+    """A forked process, the leader of a group of its own, and what it said."""
 
     pid: int
     output: Path
     code: int | None = None
 
-    def wait(self, seconds: float = 60) -> int:
+    def wait(self, seconds: float = 120) -> int:
         """Its exit code, negative for a signal; a process that does not end is killed, and that is a failure."""
         deadline = time.monotonic() + seconds
-        while self.code is None:
-            done, status = os.waitpid(self.pid, os.WNOHANG)
-            if done:
-                self.code = os.waitstatus_to_exitcode(status)
-            elif time.monotonic() > deadline:
-                os.kill(self.pid, signal.SIGKILL)
+        while self.ended() is None:
+            if time.monotonic() > deadline:
+                os.killpg(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
                 pytest.fail(f"no end after {seconds} s; it said: {self.said()}")
-            else:
-                time.sleep(0.005)
+            time.sleep(0.005)
+        assert self.code is not None
         return self.code
 
-    def send(self, number: int) -> None:
-        os.kill(self.pid, number)
+    def ended(self) -> int | None:
+        if self.code is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if done else None
+        return self.code
+
+    def send(self, number: int, group: bool = False) -> None:
+        (os.killpg if group else os.kill)(self.pid, number)
 
     def said(self) -> str:
         return self.output.read_text()
@@ -83,7 +93,7 @@ class Lab:
         """The generated data, generated once."""
         return copy.copy(self.data) if config.data == self.config.data else load_data(config)
 
-    def start(self, *arguments: object, prepare: Prepare = nothing) -> Process:
+    def start(self, *arguments: object, prepare: Prepare = nothing, **environment: object) -> Process:
         """``teachaugment`` with these arguments, in a process of its own."""
         self.count += 1
         output = self.root / f"output-{self.count}.txt"
@@ -93,15 +103,21 @@ class Lab:
             return Process(pid, output)
         code = 99
         try:
+            os.setsid()
+            os.environ.update({name: str(value) for name, value in environment.items()})
             file = open(output, "w", buffering=1)  # noqa: SIM115 (it stays open until the process ends)
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             sys.stdout = sys.stderr = file
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # pytest records warnings; a user sees them.
+            warnings.showwarning = lambda message, *_, **__: print(f"teachaugment: warning: {message}", file=sys.stderr)
             build.load_data = self.load
             prepare()
             code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
         except BaseException:
             traceback.print_exc(file=file)
         finally:
@@ -122,30 +138,51 @@ class Lab:
         assert process.wait() == 0, process.said()
         return process
 
+    def stopped(self, step: int = 8) -> Path:
+        """A run that was stopped after this many steps, in the second epoch unless given."""
+        path, real = self.fresh(), Trainer.train_step
+
+        def train_step(trainer: Trainer, *arguments: Any) -> Any:
+            if trainer.step + 1 == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return real(trainer, *arguments)
+
+        process = self.train(path, prepare=lambda: setattr(Trainer, "train_step", train_step))
+        assert process.wait() == 143, process.said()
+        return path
+
+    def until(self, condition: Callable[[], bool], process: Process, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert process.ended() is None and time.monotonic() < deadline, process.said()
+            time.sleep(0.005)
+
     def fresh(self) -> Path:
         self.count += 1
         return self.root / f"run-{self.count}"
 
+    def lines(self, path: Path) -> list[dict[str, Any]]:
+        """The log without what depends on the clock."""
+        records = [json.loads(line) for line in (path / logs.LOG).read_text().splitlines()]
+        return [{key: value for key, value in record.items() if key != "time"} for record in records]
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """With a run that nothing has disturbed, to compare with."""
-    if not hasattr(os, "fork"):
-        pytest.skip("needs fork")
-    torch.set_num_threads(1)
-    laboratory = Lab(tmp_path_factory.mktemp("lab"))
-    # What is imported on the way is then there in all the processes that are forked.
-    build.build(laboratory.config, laboratory.load(laboratory.config)).train_epoch(logs.Display(1))
-    began = time.monotonic()
-    laboratory.finish(laboratory.reference)
-    laboratory.seconds = time.monotonic() - began
-    return laboratory
+    def unlike(self, a: Path, b: Path) -> list[str]:
+        """How two runs differ: weights, optimisers, teacher, replay, counters, log, metrics, policy, picture."""
+        found = []
+        for name in (checkpoint.LAST, checkpoint.BEST):
+            first, second = (checkpoint.load(path / name) for path in (a, b))
+            for state in (first, second):
+                for key in ("output", "data", "train"):
+                    state["config"].pop(key)
+            found += differences(first, second, name)
+        found += differences(self.lines(a), self.lines(b), logs.LOG)
+        files = (logs.METRICS, logs.POLICY, logs.PICTURE)
+        return found + [name for name in files if (a / name).read_bytes() != (b / name).read_bytes()]
 
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    """The log without what depends on the clock."""
-    records = [json.loads(line) for line in (path / logs.LOG).read_text().splitlines()]
-    return [{key: value for key, value in record.items() if key != "time"} for record in records]
+    def same(self, path: Path, other: Path | None = None) -> None:
+        """The run is, bit for bit, the one that nothing has disturbed."""
+        found = self.unlike(other or self.reference, path)
+        assert not found, found
 
 
 def differences(a: Any, b: Any, where: str = "") -> list[str]:
@@ -163,25 +200,38 @@ def differences(a: Any, b: Any, where: str = "") -> list[str]:
     return [] if a == b else [f"{where}: {a!r} != {b!r}"]
 
 
-def unlike(a: Path, b: Path) -> list[str]:
-    """How two runs differ: weights, optimisers, teacher, replay, counters, log, metrics, policy, picture."""
-    found = []
-    for name in (checkpoint.LAST, checkpoint.BEST):
-        first, second = (checkpoint.load(path / name) for path in (a, b))
-        for state in (first, second):
-            for key in ("output", "data", "train"):
-                state["config"].pop(key)
-        found += differences(first, second, name)
-    found += differences(lines(a), lines(b), logs.LOG)
-    found += [
-        name for name in (logs.METRICS, logs.POLICY, logs.PICTURE) if (a / name).read_bytes() != (b / name).read_bytes()
-    ]
-    return found
-
-
 @pytest.fixture(scope="session")
-def same_run() -> Callable[[Path, Path], None]:
-    def check(a: Path, b: Path) -> None:
-        assert not (found := unlike(a, b)), found
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """With a run that nothing has disturbed, to compare with."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    torch.set_num_threads(1)
+    laboratory = Lab(tmp_path_factory.mktemp("lab"))
+    # What is imported on the way is then there in all the processes that are forked.
+    build.build(laboratory.config, laboratory.load(laboratory.config)).train_epoch(logs.Display(1))
+    began = time.monotonic()
+    laboratory.finish(laboratory.reference)
+    laboratory.seconds = time.monotonic() - began
+    return laboratory
 
-    return check
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> Iterator[Callable[[str, int], None]]:
+    """For the table: what happened, and how often. Called at the end, after everything was as it should be."""
+    began = time.monotonic()
+    yield lambda what, times: ROWS.append((what, times, time.monotonic() - began))
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    if not ROWS:
+        return
+    lines = ["| what happens | times | as it should be | seconds |", "|---|---|---|---|"]
+    lines += [f"| {what} | {times} | {times} | {seconds:.0f} |" for what, times, seconds in ROWS]
+    terminalreporter.section("reliability")
+    terminalreporter.write("\n".join(lines) + "\n")
+    if os.environ.get("TORTURE") and exitstatus == 0:
+        text = DOCUMENT.read_text(encoding="utf-8")
+        date, table = time.strftime("%Y-%m-%d"), "\n".join(lines)
+        begin, end = "<!-- written by make torture -->", "<!-- end -->"
+        section = f"{begin}\n{date}, Python {sys.version.split()[0]}, torch {torch.__version__}:\n\n{table}\n{end}"
+        DOCUMENT.write_text(re.sub(f"{begin}.*{end}", lambda _: section, text, flags=re.S), encoding="utf-8")

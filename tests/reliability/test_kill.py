@@ -38,7 +38,7 @@ def killed_in_a_save(operation: str, number: int):
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(35, marks=pytest.mark.slow)])
-def test_killed_at_a_random_moment(lab, same_run, count):
+def test_killed_at_a_random_moment(lab, record, count):
     for i in range(count):
         path, random_numbers = lab.fresh(), random.Random(i)
         process = lab.train(path)
@@ -46,15 +46,17 @@ def test_killed_at_a_random_moment(lab, same_run, count):
         process.send(signal.SIGKILL)
         assert process.wait() in (0, -signal.SIGKILL)
         lab.finish(path)
-        same_run(lab.reference, path)
+        lab.same(path)
+    record("SIGKILL at a random moment, then resumed: bit for bit the undisturbed run", count)
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_inside_a_save(lab, same_run, count):
+def test_killed_inside_a_save(lab, record, count):
     for i in range(count):
         path, random_numbers = lab.fresh(), random.Random(i)
         operation, most = [("write", 600), ("fsync", 40), ("replace", 40)][i % 3]
         process = lab.train(path, prepare=killed_in_a_save(operation, random_numbers.randint(1, most)))
         assert process.wait() == -signal.SIGKILL, process.said()
         lab.finish(path)
-        same_run(lab.reference, path)
+        lab.same(path)
+    record("SIGKILL inside a save (at a write, a flush, a rename), then resumed: the same", count)

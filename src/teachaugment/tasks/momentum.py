@@ -79,7 +79,9 @@ class MoCo(BYOL):
     def update(self, target: nn.Module) -> None:
         """The newest projections take the place of the oldest; not before, because the loss still needs those."""
         super().update(target)
-        keys, size = distributed.gather(torch.cat(self.newest))[-len(self.queue) :], len(self.queue)
+        # Of a step that was skipped they may not be finite: a key that is all zero is like no other.
+        newest = torch.cat(self.newest).nan_to_num(0, 0, 0)
+        keys, size = distributed.gather(newest)[-len(self.queue) :], len(self.queue)
         rows = (self.oldest + torch.arange(len(keys), device=keys.device)) % size
         self.queue.index_copy_(0, rows, keys)
         self.oldest, self.newest = (self.oldest + len(keys)) % size, []
