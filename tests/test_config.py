@@ -128,6 +128,12 @@ def test_yaml_cannot_run_code(tmp_path):
     assert not made.exists()
 
 
+def test_yaml_cannot_stand_for_more_than_it_says(tmp_path):
+    lines = ["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 40)), "seed: *a39"]
+    with pytest.raises(UserError, match="refers to parts of itself"):
+        read_yaml(written(tmp_path, "\n".join(lines)))
+
+
 def test_settings_that_contradict_each_other_are_refused():
     for values in ({"optim__milestones": "5,3"}, {"optim__milestones": "50"}, {"optim__momentum": "0"}):
         with pytest.raises(UserError):

@@ -70,8 +70,8 @@ def test_grey_images_are_shown_in_the_policys_channels(files, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nothing.png"], "cannot read nothing.png: No such file"),
-        (["policy.safetensors"], "cannot read policy.safetensors: it is no image"),
+        (["nothing.png"], "cannot read image nothing.png: No such file"),
+        (["policy.safetensors"], "cannot read image policy.safetensors: not an image"),
         (["wide.png", "--class", "cta"], "did you mean 'cat'"),
         (["wide.png", "--strength", "2"], "strength must be"),
         (["wide.png", "--draws", "0"], "--draws must be at least 1"),

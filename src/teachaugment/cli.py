@@ -277,6 +277,7 @@ def outcome(config: Config, metrics: dict[str, Any], path: Path) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0, 2 after a mistake the user can put right, 130 after Ctrl-C, 143 after SIGTERM."""
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*decompression bomb")  # Pillow's: such an image is refused by name
         warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {message}\n"
         return _main(argv)
 

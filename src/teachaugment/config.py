@@ -118,7 +118,11 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
 def read_yaml(path: str | Path) -> Layer:
     """The settings in a YAML file, nested in sections or written as ``optim.lr``."""
     try:
-        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            # A few lines of them can stand for gigabytes.
+            raise UserError(f"{path} refers to parts of itself (*name); write the values out")
+        tree = yaml.safe_load(text)
     except OSError as error:
         raise UserError(f"cannot read the configuration {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -57,14 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def opened(path: Path, policy: Policy) -> Image.Image:
     """An image file, upright, in the policy's channels, no larger than what will be shown."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import ImageOps
+
+    from teachaugment.data import decode
 
     try:
-        with Image.open(path) as file:
+        with decode.opened(path) as file:
             return prepared(ImageOps.exif_transpose(file), policy, SIDE)
-    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        reason = getattr(error, "strerror", None) or "it is no image that can be read"
-        raise UserError(f"cannot read {path}: {reason}") from None
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"cannot read image {path}: {decode.reason(error)}") from None
 
 
 def prepared(picture: Image.Image, policy: Policy, side: int) -> Image.Image:

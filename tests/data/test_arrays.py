@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -31,6 +34,29 @@ def test_channels_last_becomes_channels_first(tmp_path):
     assert (data.name, data.channels, data.size, data.classes) == ("some", 3, (6, 5), ["0", "1", "2", "3"])
     assert np.array_equal(data.train.image.numpy(), content["x_train"].transpose(0, 3, 1, 2))
     assert data.test.label.tolist() == content["y_test"].tolist()
+
+
+def test_a_file_that_unpacks_to_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, **{**arrays(), "x_train": np.zeros((20, 300, 300, 3), np.uint8)})
+    load_error = "bomb.npz is a decompression bomb: .* bytes unpack to 5,"
+    monkeypatch.setattr("teachaugment.data.arrays.FAIR_BYTES", 10**6)
+    with pytest.raises(UserError, match=load_error):
+        load(path)
+
+
+def test_a_file_whose_header_promises_more_than_memory_holds_is_refused(tmp_path):
+    path = save(tmp_path, arrays())
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    header = io.BytesIO()
+    promised = {"descr": "|u1", "fortran_order": False, "shape": (10**9, 10**6, 5, 3)}
+    np.lib.format.write_array_header_1_0(header, promised)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, header.getvalue() + b"few" if name == "x_train.npy" else content)
+    with pytest.raises(UserError, match=r"cannot read .*some.npz: .*Unable to allocate"):
+        load(path)
 
 
 def test_grey_images_without_a_channel_axis_have_one_channel(tmp_path):

@@ -199,6 +199,16 @@ def test_what_pillow_itself_calls_a_bomb_is_refused_by_name(tmp_path, monkeypatc
     assert "a/0.png" in one_line(tmp_path, "bomb", size=8)
 
 
+def test_a_picture_that_is_a_program_is_not_opened(tmp_path):
+    """Pillow would hand PostScript to an interpreter, whatever the file is called."""
+    folder(tmp_path, {"a": 3, "b": 3})
+    Image.new("RGB", (8, 8)).save(tmp_path / "a/drawing.eps")
+    found = load(tmp_path)
+    assert len(found.train) + len(found.test) == 6
+    (tmp_path / "a/drawing.eps").rename(tmp_path / "a/drawing.png")
+    assert "a/drawing.png" in one_line(tmp_path, "not an image in a known format", size=8)
+
+
 def test_floating_point_images_are_refused_because_their_range_is_unknown(tmp_path):
     Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "x.tif")
     with pytest.raises(UserError, match="floating point"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from teachaugment.data.splits import DataSet, Split, few, hold_out, statistics
 from teachaugment.errors import UserError
 
+FAIR_BYTES, FAIR_RATIO = 2**30, 100  # unpacked: more than both of these is no collection of images
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
@@ -57,13 +59,22 @@ def _read(path: Path) -> list[NDArray[Any]]:
     try:
         # Without pickle: a data file from a stranger must not be able to run code.
         with np.load(path, allow_pickle=False) as file:
+            _check_size(path)
             missing = [key for key in KEYS if key not in file]
             if missing:
                 raise UserError(f"{path} lacks {', '.join(missing)}; it must have {', '.join(KEYS)}")
             return [file[key] for key in KEYS]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        reason = " ".join(str(error).split()) or "it does not fit into memory"
         raise UserError(f"cannot read {path}: {reason}; expected an .npz of plain arrays {', '.join(KEYS)}") from None
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a small file that unpacks to fill the memory."""
+    with zipfile.ZipFile(path) as file:
+        size = sum(member.file_size for member in file.infolist())
+    if size > max(FAIR_BYTES, FAIR_RATIO * path.stat().st_size):
+        raise UserError(f"{path} is a decompression bomb: {path.stat().st_size:,} bytes unpack to {size:,}")
 
 
 def _images(path: Path, key: str, array: NDArray[Any]) -> torch.Tensor:

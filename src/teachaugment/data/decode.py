@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from teachaugment.errors import UserError
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
+# Whose readers only decode. Pillow knows more: EPS is a program, which it hands to an interpreter.
+FORMATS = "AVIF BMP DIB GIF ICO JPEG JPEG2000 MPO PCX PNG PPM QOI TGA TIFF WEBP"
 
 Box = tuple[float, float, float, float]
 
@@ -23,14 +26,35 @@ class BadImage(UserError):
     """A file that is not a readable image."""
 
 
+def opened(source: str | Path | BinaryIO) -> Image.Image:
+    """An image of a known format, small enough to decode. Every image of a user's passes here."""
+    file = Image.open(source, formats=readers())
+    if file.width * file.height > MAX_PIXELS:
+        file.close()
+        raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
+    return file
+
+
+@cache
+def readers() -> tuple[str, ...]:
+    """The formats that this Pillow can read; some of them (MPO) are read by another one's reader."""
+    Image.init()
+    return tuple(name for name in FORMATS.split() if name in Image.OPEN)
+
+
+def endings() -> tuple[str, ...]:
+    """What the names of image files end with."""
+    return tuple(ending for ending, kind in Image.registered_extensions().items() if kind in FORMATS.split())
+
+
 def dimensions(path: str | Path) -> tuple[int, int]:
     """Height and width as displayed, from the header alone."""
     try:
-        with Image.open(path) as file:
+        with opened(path) as file:
             turned = file.getexif().get(0x0112, 1) >= 5  # EXIF orientation: stored on its side
             return file.size if turned else file.size[::-1]
     except Exception as error:  # Pillow's readers raise almost anything on a broken file
-        raise _bad(path, error) from None
+        raise bad(path, error) from None
 
 
 def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0) -> Tensor:
@@ -40,41 +64,38 @@ def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None, 
     of the shorter side the centre crop keeps.
     """
     try:
-        file = Image.open(path)
+        file = opened(path)
     except Exception as error:
-        raise _bad(path, error) from None
+        raise bad(path, error) from None
     return fit(file, path, size, crop, centre)
 
 
 def pixels(path: str | Path) -> Tensor:
     """All of a file as uint8 [3, H, W]."""
     try:
-        with Image.open(path) as file:
-            _check_size(file)
+        with opened(path) as file:
             image = to_rgb(ImageOps.exif_transpose(file))
         return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
     except Exception as error:
-        raise _bad(path, error) from None
+        raise bad(path, error) from None
 
 
 def values(path: str | Path) -> NDArray[Any]:
     """The values of a mask: [H, W] indices, those of the palette if it has one, or [H, W, 3] colours."""
     try:
-        with Image.open(path) as file:
-            _check_size(file)
+        with opened(path) as file:
             indexed = file.mode in ("1", "L", "P") or file.mode.startswith("I")
             return np.array(file if indexed else file.convert("RGB"))
     except Exception as error:
-        raise _bad(path, error) from None
+        raise bad(path, error) from None
 
 
 def fit(
-    opened: Image.Image, path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0
+    image: Image.Image, path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0
 ) -> Tensor:
     """What ``decode`` does, from an image that is open; ``path`` is its name in messages."""
     try:
-        with opened as file:
-            _check_size(file)
+        with image as file:
             # JPEG can decode straight to a half, quarter or eighth. Keep twice what the crop needs.
             area = centre**2 if crop is None else _area(crop)
             need = math.ceil(2 * max(size) / math.sqrt(area))
@@ -85,12 +106,7 @@ def fit(
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=box)
         return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
     except Exception as error:
-        raise _bad(path, error) from None
-
-
-def _check_size(file: Image.Image) -> None:
-    if file.width * file.height > MAX_PIXELS:
-        raise ValueError(f"{file.width} x {file.height} pixels is over the limit of {MAX_PIXELS:,}")
+        raise bad(path, error) from None
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -110,11 +126,17 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _bad(path: str | Path, error: Exception) -> BadImage:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    if "cannot identify image file" in reason:
-        reason = "not an image in a known format"
-    return BadImage(f"cannot read image {path}: {reason}; repair or remove it, or set bad_images to skip")
+def bad(path: str | Path, error: Exception) -> BadImage:
+    return BadImage(f"cannot read image {path}: {reason(error)}; repair or remove it, or set bad_images to skip")
+
+
+def reason(error: Exception) -> str:
+    """Why an image cannot be read, in one line."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image in a known format"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _centre(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) -> Box:

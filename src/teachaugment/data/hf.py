@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from teachaugment import seeds
-from teachaugment.data.decode import BadImage, fit
+from teachaugment.data.decode import bad, fit, opened
 from teachaugment.data.images import LARGE, SMALL, TEST_FRACTION, FolderSplit, finish
 from teachaugment.data.splits import DataSet, few, hold_out
 from teachaugment.errors import UserError
@@ -31,11 +33,9 @@ class TableSplit(FolderSplit):
     def read(self, index: int, seed: int, epoch: int) -> Tensor:
         row = self.paths[index]
         try:
-            image = self.table[int(row)][self.column]
-            if image is None:
-                raise ValueError("it is empty")
-        except Exception as error:  # decoding is the table's, and it raises what Pillow raises
-            raise BadImage(f"cannot read image {row} of {self.root}: {error}; set bad_images to skip") from None
+            image = _image(self.table[int(row)][self.column])
+        except Exception as error:  # Pillow's readers raise almost anything on a broken file
+            raise bad(f"{row} of {self.root}", error) from None
         crop = torch.rand(4, generator=seeds.generator("cpu", seed, "crop", epoch, index)) if self.crop else None
         return fit(image, f"{self.root}, image {row}", self.size, crop, self.centre)
 
@@ -59,7 +59,8 @@ def load_hf(
     names = list(tables["train"].features[label].names)
     if len(names) < 2:
         raise UserError(f"hf:{source} has only one class ({names[0]}); classification needs at least two")
-    shape = size or _natural_size(tables["train"], image)
+    tables = {name: table.cast_column(image, _undecoded()) for name, table in tables.items()}
+    shape = size or _natural_size(source, tables["train"], image)
     splits = {name: _split(source, table, image, label, shape, bad_images) for name, table in tables.items()}
     train: FolderSplit = splits["train"]
     test_name = next((name for name in TESTS if name in splits), None)
@@ -109,8 +110,25 @@ def _split(source: str, table: Any, image: str, label: str, shape: tuple[int, in
     return TableSplit(Path(f"hf:{source}"), rows, labels[known], shape, bad_images, table=table, column=image)
 
 
-def _natural_size(table: Any, column: str) -> tuple[int, int]:
+def _undecoded() -> Any:
+    """A column of images as they are stored: this package decodes them itself, with its own limits."""
+    import datasets
+
+    return datasets.Image(decode=False)
+
+
+def _image(cell: Any) -> Image.Image:
+    """The image of a cell that the table has not decoded: its bytes, or the path of its file."""
+    if cell is None:
+        raise ValueError("it is empty")
+    return opened(io.BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"])
+
+
+def _natural_size(source: str, table: Any, column: str) -> tuple[int, int]:
     """The size of the first images if they agree and are small, otherwise 224."""
-    shapes = {table[i][column].size[::-1] for i in range(min(len(table), 16))}
+    try:
+        shapes = {_image(table[i][column]).size[::-1] for i in range(min(len(table), 16))}
+    except Exception as error:
+        raise bad(f"among the first of hf:{source}", error) from None
     common = shapes.pop()
     return common if not shapes and max(common) <= SMALL else (LARGE, LARGE)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
 from teachaugment import seeds
 from teachaugment.data import cache
-from teachaugment.data.decode import BadImage, decode, dimensions
+from teachaugment.data.decode import BadImage, decode, dimensions, endings
 from teachaugment.data.splits import STATISTICS, DataSet, Split, few, hold_out, statistics
 from teachaugment.errors import UserError
 
@@ -216,13 +215,13 @@ def _folders(folder: Path) -> list[Path]:
 
 def _list(folder: Path) -> dict[str, list[str]]:
     """Image paths relative to ``folder``, by class, sorted. Hidden files and unknown endings are no images."""
-    endings = tuple(Image.registered_extensions())
+    known = endings()
     found: dict[str, list[str]] = {}
     for entry in _folders(folder):
         paths: list[str] = []
         for place, _, files in os.walk(entry, followlinks=True):
             inside = Path(place).relative_to(folder).as_posix()
-            paths += [f"{inside}/{f}" for f in files if f.lower().endswith(endings) and not f.startswith(".")]
+            paths += [f"{inside}/{f}" for f in files if f.lower().endswith(known) and not f.startswith(".")]
         if not paths:
             raise UserError(f"class folder {entry} has no images; add some or remove it")
         found[entry.name] = sorted(paths)

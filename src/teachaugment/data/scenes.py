@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from teachaugment import seeds
 from teachaugment.batch import IGNORE
 from teachaugment.data.codes import CLASS_FILE, Codes, class_file, occurring
-from teachaugment.data.decode import BadImage, dimensions
+from teachaugment.data.decode import BadImage, dimensions, endings
 from teachaugment.data.images import IN_MEMORY_BYTES, TEST_FRACTION, FolderSplit, progress
 from teachaugment.data.pairs import PairSplit, check_sizes
 from teachaugment.data.splits import STATISTICS, DataSet, Split, hold_out, statistics
@@ -117,10 +116,10 @@ def _pairs(root: Path, images: Path, masks: Path) -> Pairs:
 
 def _stems(folder: Path) -> dict[str, Path]:
     """Image files below ``folder`` by their path without its ending; hidden files are none."""
-    endings = tuple(Image.registered_extensions())
+    known = endings()
     found: dict[str, Path] = {}
     for place, _, files in os.walk(folder, followlinks=True):
-        for file in sorted(f for f in files if f.lower().endswith(endings) and not f.startswith(".")):
+        for file in sorted(f for f in files if f.lower().endswith(known) and not f.startswith(".")):
             path = Path(place) / file
             stem = path.relative_to(folder).with_suffix("").as_posix()
             if stem in found:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from teachaugment import seeds
 from teachaugment.data import cache
-from teachaugment.data.decode import BadImage, fit
+from teachaugment.data.decode import BadImage, bad, endings, fit, opened
 from teachaugment.data.images import LARGE, SMALL, TEST_FRACTION, FolderSplit, finish, progress
 from teachaugment.data.splits import DataSet, few, hold_out
 from teachaugment.errors import UserError
@@ -76,10 +76,9 @@ class ShardSplit(FolderSplit):
         except OSError as error:
             raise UserError(f"cannot read the shard {self.shards[number]}: {error.strerror}") from None
         try:
-            return Image.open(io.BytesIO(data))
+            return opened(io.BytesIO(data))
         except Exception as error:  # Pillow's readers raise almost anything on a broken file
-            reason = f"not an image in a known format ({type(error).__name__})"
-            raise BadImage(f"cannot read image {self.name(index)}: {reason}; set bad_images to skip") from None
+            raise bad(self.name(index), error) from None
 
     def name(self, index: int) -> str:
         return f"{self.paths[index]} in {self.shards[int(self.where[index, 0])]}"
@@ -207,7 +206,7 @@ def _remembered(path: Path) -> list[Sample]:
 
 def _index(path: Path) -> Iterator[Sample]:
     """What a shard holds. Members that are neither image nor label do not matter."""
-    endings = tuple(Image.registered_extensions())
+    known = endings()
     samples: dict[str, dict[str, Any]] = {}
     try:
         length = path.stat().st_size
@@ -218,7 +217,7 @@ def _index(path: Path) -> Iterator[Sample]:
                 folder, slash, name = member.name.rpartition("/")
                 key, _, ending = name.partition(".")
                 sample = samples.setdefault(f"{folder}{slash}{key}", {})
-                if f".{ending.lower()}".endswith(endings):
+                if f".{ending.lower()}".endswith(known):
                     if member.issparse() or member.offset_data + member.size > length:
                         raise tarfile.ReadError(f"{member.name} is not whole")
                     sample["image"] = (member.offset_data, member.size)
