@@ -1,5 +1,6 @@
 # make demo   set up an environment and train on the embedded data
 # make test   set it up with the test extras and run all tests     (make test ARGS="--slow" for the long ones too)
+# make torture   everything that machines do to a run, in full; writes the table in docs/reliability.md
 # make lint   ruff (lint and format) and mypy
 # make docs   the documentation as a site, in build/site
 # make clean  remove the environment and what the tools left behind
@@ -14,7 +15,7 @@ RUN := $(VENV)/bin/python
 # A stamp for each set of extras. A change of either file changes its name, so the next make installs again.
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint format docs clean
+.PHONY: demo test torture lint format docs clean
 .SECONDARY:
 
 demo: ready-core
@@ -22,6 +23,10 @@ demo: ready-core
 
 test: ready-test
 	$(RUN) -m pytest -n 2 $(ARGS)
+
+# In one process: the table is of the whole of it.
+torture: ready-test
+	TORTURE=1 $(RUN) -m pytest --slow tests/reliability tests/test_torchrun.py $(ARGS)
 
 lint: ready-lint
 	$(RUN) -m ruff check .

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo  # which DistributedDataParallel imports: once here, and not in every forked process
+from PIL import Image
 
 from teachaugment import build, checkpoint, cli, logs
 from teachaugment.build import load_data
@@ -213,6 +215,24 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     laboratory.finish(laboratory.reference)
     laboratory.seconds = time.monotonic() - began
     return laboratory
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two classes of image files, to be read while a run trains."""
+    numbers = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(25):
+            pixels = numbers.integers(0, 256, (12, 12, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i:02}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def streaming(photos: Path) -> dict[str, Any]:
+    """The settings of a run that reads them from disk."""
+    return {"data__path": photos, "data__size": 8, "data__per_class": "none", "data__in_memory": "never"}
 
 
 @pytest.fixture

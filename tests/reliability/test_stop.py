@@ -6,12 +6,9 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from teachaugment import checkpoint, evaluate, logs, precision, progress, run, train
 from teachaugment.algorithm import TeachAugment
@@ -75,32 +72,12 @@ def test_stopped_in_any_phase(lab, record, points):
     record("graceful stops at epoch edges and in every phase of an update", len(points))
 
 
-def pictures(root: Path) -> Path:
-    """Two classes of image files, to be read by worker processes."""
-    numbers = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (root / name).mkdir(parents=True)
-        for i in range(25):
-            pixels = numbers.integers(0, 256, (12, 12, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(root / name / f"{i:02}.png")
-    return root
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pictures(tmp_path_factory.mktemp("photos") / "photos")
-
-
-def streaming(photos: Path, **more: Any) -> dict[str, Any]:
-    return {"data__path": photos, "data__size": 8, "data__per_class": "none", "data__in_memory": "never", **more}
-
-
-def test_the_number_of_workers_may_change_at_every_resume(lab, record, photos):
+def test_the_number_of_workers_may_change_at_every_resume(lab, record, streaming):
     """0, 2, 0, stopped in mid-epoch each time, against a run that stays with 0."""
     whole, path = lab.fresh(), lab.fresh()
-    lab.finish(whole, **streaming(photos))
+    lab.finish(whole, **streaming)
     stops = [signalled("a step", 3), signalled("the augmenter's update", 2)]
-    assert lab.train(path, prepare=stops[0], **streaming(photos)).wait() == 143
+    assert lab.train(path, prepare=stops[0], **streaming).wait() == 143
     assert lab.train(path, "--workers", 2, prepare=stops[1]).wait() == 143
     lab.finish(path, "--workers", 0)
     lab.same(path, whole)
@@ -130,11 +107,11 @@ def slow_save() -> None:
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_signal_ends_a_run_within_ten_seconds(lab, record, photos, count):
+def test_a_signal_ends_a_run_within_ten_seconds(lab, record, streaming, count):
     """With images in memory and with two workers, in slow evaluations and slow saves; sent to one process or to all."""
     cases = [
         ({}, lambda: None),
-        (streaming(photos, data__workers=2), lambda: None),
+        ({**streaming, "data__workers": 2}, lambda: None),
         ({}, slow_evaluation),
         ({}, slow_save),
     ]
