@@ -179,7 +179,7 @@ RULES = [
     # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
     Rule("compare/comparisons.py", {"errors"}),
     Rule("compare/plan.py", {"config", "errors", "settings"}),
-    Rule("compare/rows.py", {"compare.plan", "errors", "flags", "logs"}),
+    Rule("compare/rows.py", {"compare.plan", "errors", "flags", "logs", "sections"}),
     Rule("compare/progress.py", {"compare.plan", "compare.rows", "logs"}),
     Rule("compare/statistics.py", {"compare.rows", "errors"}),
     Rule("compare/picture.py", {"pictures"}, {"PIL"}),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from teachaugment.batch import Batch
     from teachaugment.train import Trainer
 
-RESULT = "linear.json"
 EPOCHS, BATCH = 90, 4096  # of the protocol "simsiam"
 CACHED_BYTES = 10**9  # of features: up to here they are kept, so that each image passes once
 EXAMPLES = """\
@@ -88,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     about |= {"strategy": config.augment.strategy, "task": config.task, "seed": config.seed}
     result = {**about, "protocol": protocol, **settings, "features": widths["target"], "test": results}
     text = json.dumps(result, indent=2) + "\n"
-    write_atomically(path / RESULT, lambda file: file.write(text.encode()))
+    write_atomically(path / logs.LINEAR, lambda file: file.write(text.encode()))
     print(text.rstrip() if arguments.json else "\n".join(lines(result)))
     return 0
 
@@ -169,4 +168,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         how = "logistic regression on cached features"
     else:
         how = f"LARS, {result['epochs']} epochs, batch {result['batch_size']:,}, learning rate {result['lr']:g}"
-    return [*made, f"linear classifier on {result['features']:,} frozen features: {how}; see {result['run']}/{RESULT}"]
+    return [
+        *made,
+        f"linear classifier on {result['features']:,} frozen features: {how}; see {result['run']}/{logs.LINEAR}",
+    ]

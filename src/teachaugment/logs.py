@@ -28,6 +28,7 @@ CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "predictions.png",
     "report.html",
 )
+LINEAR = "linear.json"  # what a linear classifier makes of the features
 SECOND_POLICY = "policy-2.safetensors"  # of the second view, where there are two
 
 

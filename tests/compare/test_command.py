@@ -63,6 +63,25 @@ def test_a_comparison_that_is_stopped_goes_on_and_ends_with_its_tables(tmp_path,
     assert again.count(out.strip()) == 2
 
 
+def test_features_without_labels_are_compared_by_a_linear_classifier(tmp_path, capsys):
+    command = ["compare", "--task", "simsiam", "--strategies", "none", "--seeds", "1", *FAST, "--output", str(tmp_path)]
+    assert cli.main(command) == 0
+    table = capsys.readouterr().out
+    assert "test linear accuracy, %" in table and "kNN" in table and "train" not in table
+    (row,) = rows.read(tmp_path / "results.jsonl")
+    (run,) = (tmp_path / "runs").glob("none-*/")
+    found = json.loads((run / logs.LINEAR).read_text())["test"]
+    metrics = json.loads((run / logs.METRICS).read_text())["test"]
+    assert row["test"] == {model: values["accuracy"] for model, values in found.items()} and "untrained" in row["test"]
+    assert row["knn"]["test"] == {"target": metrics["target"]["knn"]}
+    # A run that was trained, but not tried, before the command was stopped is only tried.
+    (tmp_path / "results.jsonl").unlink()
+    (run / logs.LINEAR).unlink()
+    before = (run / logs.LOG).read_bytes()
+    assert cli.main(command) == 0 and rows.read(tmp_path / "results.jsonl")[0]["test"] == row["test"]
+    assert (run / logs.LOG).read_bytes() == before
+
+
 def test_a_run_in_the_middle_goes_on_from_its_checkpoint_and_ends_as_if_never_stopped(tmp_path, monkeypatch, capsys):
     from teachaugment.run import run
     from teachaugment.train import Trainer
@@ -227,6 +246,7 @@ def test_a_run_that_needs_another_waits_for_it_and_takes_its_target(tmp_path, mo
 
     monkeypatch.setattr(runner.subprocess, "Popen", Process)
     monkeypatch.setattr(runner, "finished", lambda run: True)
+    monkeypatch.setattr(runner, "trained", lambda run: any(f"--output={run.path}" in words for words in commands))
     monkeypatch.setattr(runner, "POLL", 0)
     ended: list[Run] = []
     quiet = progress.Progress(runs, {}, 2, io.StringIO())

@@ -25,7 +25,9 @@ def as_table(summary: dict[str, Any]) -> Table:
     metric, split, baseline = summary["metric"], summary["split"], summary["baseline"]
     strategies = summary["strategies"]
     papers = list(dict.fromkeys(data for s in strategies for data in s["paper_error"]))
-    header = ["strategy", f"{split} {metric}, %", f"to {baseline}", "95 % interval", "wins", "train", "time", "seeds"]
+    also = "knn" if any(s.get("knn") is not None for s in strategies) else "train"  # a second number
+    header = ["strategy", f"{split} {metric}, %", f"to {baseline}", "95 % interval", "wins"]
+    header += ["kNN" if also == "knn" else also, "time", "seeds"]
     rows = []
     for s in strategies:
         spread = f" ± {s['std']:.2f}" if s["std"] is not None else ""
@@ -33,12 +35,12 @@ def as_table(summary: dict[str, Any]) -> Table:
         if d := s["difference"]:
             difference, wins = f"{d['mean']:+.2f}", f"{d['wins']}/{d['pairs']}"
             between = f"{d['interval'][0]:+.2f} to {d['interval'][1]:+.2f}" if d["interval"] else "–"
-        train = f"{s['train']:.1f}" if s["train"] is not None else "–"
+        second = f"{s[also]:.1f}" if s[also] is not None else "–"
         time = f"{s['relative_time']:.2f}×" if s["relative_time"] is not None else "–"
         errors = [s["paper_error"].get(data) for data in papers]
         paper = [f"{100 - error:.1f}" if error is not None else "–" for error in errors]
         rows.append(
-            [s["label"], f"{s['mean']:.2f}{spread}", difference, between, wins, train, time, str(s["runs"]), *paper]
+            [s["label"], f"{s['mean']:.2f}{spread}", difference, between, wins, second, time, str(s["runs"]), *paper]
         )
     return Table(summary["title"], [*header, *(f"paper {data}" for data in papers)], rows, summary["note"])
 
@@ -72,13 +74,19 @@ def as_csv(summary: dict[str, Any]) -> str:
     metric = f"{summary['split']}_{summary['metric']}"
     writer.writerow(
         ["label", "strategy", "runs", f"{metric}_mean", f"{metric}_std", "difference", "interval_low", "interval_high"]
-        + ["wins", "pairs", f"train_{summary['metric']}", "seconds", "relative_time"]
+        + ["wins", "pairs", f"train_{summary['metric']}", f"{summary['split']}_knn", "seconds", "relative_time"]
         + [f"paper_error_{data}" for data in papers]
     )
     for s in summary["strategies"]:
         d = s["difference"] or {"mean": None, "interval": None, "wins": None, "pairs": None}
         numbers = [s["mean"], s["std"], d["mean"], *(d["interval"] or (None, None)), d["wins"], d["pairs"]]
-        numbers += [s["train"], s["seconds"], s["relative_time"], *(s["paper_error"].get(data) for data in papers)]
+        numbers += [
+            s["train"],
+            s["knn"],
+            s["seconds"],
+            s["relative_time"],
+            *(s["paper_error"].get(data) for data in papers),
+        ]
         shown = [f"{n:.4f}" if isinstance(n, float) else n for n in numbers]
         writer.writerow([s["label"], s["strategy"], s["runs"], *shown])
     return file.getvalue()

@@ -14,6 +14,7 @@ from teachaugment import logs
 from teachaugment.compare.plan import Run, configure, identity
 from teachaugment.errors import UserError
 from teachaugment.flags import read_words
+from teachaugment.sections import SELF_SUPERVISED
 
 Row = dict[str, Any]
 
@@ -70,7 +71,7 @@ def epochs_of(run: Run) -> list[dict[str, Any]]:
     return [record for record in map(json.loads, lines) if record["event"] == "epoch"]
 
 
-def finished(run: Run) -> bool:
+def trained(run: Run) -> bool:
     """Whether a run has left everything it leaves at its end."""
     try:
         last = (run.path / logs.LOG).read_bytes().split(b"\n")[-2:-1]
@@ -79,19 +80,30 @@ def finished(run: Run) -> bool:
     return (run.path / logs.METRICS).exists() and bool(last) and json.loads(last[0])["event"] == "end"
 
 
+def finished(run: Run) -> bool:
+    """Whether it is known what a run is worth: features that nobody has labelled need a linear classifier first."""
+    return trained(run) and (run.config.task not in SELF_SUPERVISED or (run.path / logs.LINEAR).exists())
+
+
 def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
     """The row of a finished run, from its directory."""
     metrics, epochs = json.loads((run.path / logs.METRICS).read_text(encoding="utf-8")), epochs_of(run)
     metric, last = metrics["metric"], epochs[-1]
     training = sum(record["time"]["seconds"] for record in epochs)
     evaluation = sum(record["time"].get("evaluation_seconds", 0.0) for record in epochs)
+    test = {model: values[metric] for model, values in metrics["test"].items()}
+    val = {model: values[metric] for model, values in last.get("val", {}).items()}
+    if run.config.task in SELF_SUPERVISED:
+        found = json.loads((run.path / logs.LINEAR).read_text(encoding="utf-8"))["test"]
+        linear = {model: values["accuracy"] for model, values in found.items()}
+        measured = {"metric": "linear accuracy", "test": linear, "val": {}, "knn": {"test": test, "val": val}}
+    else:
+        measured = {"metric": metric, "test": test, "val": val}
     return {
         "strategy": run.strategy,
         "seed": run.seed,
         "flags": list(flags),
-        "metric": metric,
-        "test": {model: values[metric] for model, values in metrics["test"].items()},
-        "val": {model: values[metric] for model, values in last.get("val", {}).items()},
+        **measured,
         f"train_{metric}": last["train"].get(metric),
         "probabilities": metrics.get("probabilities"),
         "seconds": round(training + evaluation, 1),

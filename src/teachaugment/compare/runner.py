@@ -16,7 +16,7 @@ from pathlib import Path
 from teachaugment import checkpoint
 from teachaugment.compare.plan import Run, words
 from teachaugment.compare.progress import Progress
-from teachaugment.compare.rows import finished
+from teachaugment.compare.rows import finished, trained
 from teachaugment.errors import UserError
 
 POLL = 0.5  # seconds between two looks at the runs
@@ -40,8 +40,11 @@ def train_all(
                 for run, process in list(running.items()):
                     if process.poll() is not None:
                         del running[run]
-                        if process.returncode or not finished(run):
+                        if process.returncode or not trained(run):
                             raise UserError(failure(run, process.returncode))
+                        if not finished(run):
+                            waiting.insert(0, run)
+                            continue
                         done(run)
                         progress.finished(run)
                 progress.show(waiting, list(running))
@@ -66,7 +69,7 @@ def noted_signals() -> Iterator[list[int]]:
 
 
 def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
-    """A process that trains the run, or goes on with it; what it prints is in a file beside its directory."""
+    """A process that trains the run, goes on with it, or tries its features; what it prints is in a file beside it."""
     config = run.config
     if run.needs is not None:
         config = replace(config, teach=replace(config.teach, teacher=str(run.needs.path)))
@@ -74,10 +77,12 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
     if not resume:
         shutil.rmtree(run.path, ignore_errors=True)
     run.path.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "teachaugment", "train", *words(config)]
+    command = ["train", *words(config), *(["--resume", str(run.path)] if resume else [])]
+    if trained(run):
+        command = ["linear", str(run.path)]
     with printed(run).open("ab") as file:
         return subprocess.Popen(
-            [*command, "--resume", str(run.path)] if resume else command,
+            [sys.executable, "-m", "teachaugment", *command],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,

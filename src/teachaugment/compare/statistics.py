@@ -86,6 +86,7 @@ def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clo
         "std": statistics.stdev(values.values()) if len(values) > 1 else None,
         "values": values,
         "difference": None,
+        "knn": _neighbours(group, split, model),
         "train": 100 * statistics.mean(trained) if trained else None,
         "seconds": statistics.mean(row[clock] for row in group.rows.values()),
         "relative_time": _total(group, pairs, clock) / _total(baseline, pairs, clock) if pairs else None,
@@ -108,6 +109,12 @@ def _value(row: Row, split: str, model: str) -> float:
     except KeyError:
         hint = "; --val-fraction holds out a validation split" if split == "val" else ""
         raise UserError(f"the run of {row['strategy']}, seed {row['seed']} has no {split} metric{hint}") from None
+
+
+def _neighbours(group: Group, split: str, model: str) -> float | None:
+    """What nearest neighbours make of the features, beside the linear classifier."""
+    found = [row["knn"][split].get(model) for row in group.rows.values() if "knn" in row]
+    return 100 * statistics.mean(found) if found and None not in found else None
 
 
 def _total(group: Group, seeds: Mapping[int, Any], clock: str) -> float:
