@@ -135,6 +135,18 @@ def test_a_problem_with_the_page_never_loses_a_training(train_run, tmp_path, mon
     assert (path / "metrics.json").exists() and not (path / REPORT).exists()
 
 
+def test_masks_go_along_and_pixels_are_judged(tmp_path):
+    small = ["--task", "segmentation", "--data.per_class", "2", "--data.size", "32", "--model", "unet-16-half"]
+    fast = ["--epochs", "2", "--batch-size", "10", "--teach.n_inner", "1", "--teach.n_buffer", "1", "--device", "cpu"]
+    path = tmp_path / "scenes"
+    assert main(["train", *small, *fast, "--train.tensorboard", "false", "--output", str(path)]) == 0
+    text, page = read(path / REPORT)
+    assert [image["data-name"] for image in page.images if "data-name" in image] == ["epoch 1", "epoch 2"]
+    assert {"diagnosis", "curves", "images", "learned", "mistakes", "cost"} <= set(page.ids)
+    for sentence in ("of the pixels of augmented training images", "of the pixels of test images", "Mean IoU"):
+        assert sentence in text
+
+
 @pytest.mark.parametrize("strategy", ["teachaugment", "none"])
 def test_without_labels_both_views_are_shown(train_run, tmp_path, strategy):
     path = train_run(tmp_path / "views", "--task", "simsiam", "--strategy", strategy, "--epochs", "2")

@@ -9,6 +9,9 @@ from teachaugment.report.charts import Line, lines, number
 from teachaugment.report.record import Record, chosen
 from teachaugment.settings import as_text
 
+WORDS = {"miou": "mean IoU", "knn": "kNN accuracy"}  # for metrics that are no words themselves
+TITLES = {"miou": "Mean IoU", "knn": "Accuracy by nearest neighbours"}
+
 
 def tiles(record: Record) -> str:
     """The numbers people look for first."""
@@ -17,9 +20,9 @@ def tiles(record: Record) -> str:
     for model in ("target", "teacher"):
         result = record.result(model)
         if name in result:
-            shown.append((f"{model}, {name}", f"{100 * result[name]:.1f} %"))
+            shown.append((f"{model}, {WORDS.get(name, name)}", f"{100 * result[name]:.1f} %"))
     if not shown and (trained := record.final("train", name)) is not None:
-        shown.append((f"training {name}", f"{100 * trained:.1f} %"))
+        shown.append((f"training {WORDS.get(name, name)}", f"{100 * trained:.1f} %"))
     if "best" in record.metrics:
         best = record.metrics["best"]
         shown.append((f"best target, epoch {best['epoch']}", f"{100 * best['test']['target'][name]:.1f} %"))
@@ -63,7 +66,7 @@ def curves(record: Record) -> str:
     odds = [Line(key.replace("_", " "), record.series("teach", key)) for key in sorted(found)[:8]]
     made = [
         lines("Loss", losses),
-        lines(name.replace("miou", "mean IoU").replace("knn", "nearest neighbours").capitalize(), shares, percent=True),
+        lines(TITLES.get(name, name.capitalize()), shares, percent=True),
         lines("The augmenter's two terms", terms),
         lines("Colour distance", [Line("squared distance", record.series("teach", "color_distance"), color=4)]),
         lines("How often each part acts", odds, percent=True),

@@ -37,11 +37,11 @@ def still_identity(change: float) -> Finding:
     )
 
 
-def recognised(plain: float, augmented: float) -> Finding:
-    """Accuracy of the teacher on training images as they are and augmented."""
+def recognised(plain: float, augmented: float, of: str = "") -> Finding:
+    """Accuracy of the teacher on training images as they are and augmented; ``of`` may be "the pixels of "."""
     kept = augmented / plain if plain else 1.0
     number = (
-        f"The teacher recognises {100 * augmented:.0f} % of augmented training images and {100 * plain:.0f} % plain"
+        f"The teacher recognises {100 * augmented:.0f} % of {of}augmented training images and {100 * plain:.0f} % plain"
     )
     if kept >= LEAST_KEPT:
         return Finding(True, "The teacher still recognises the images", f"{number}.")
@@ -67,9 +67,11 @@ def colors_in_distribution(distance: float) -> Finding:
     )
 
 
-def fits(train: float, test: float) -> Finding:
-    """Accuracy of the target on training images as they are, and on test images."""
-    number = f"The target knows {100 * train:.0f} % of plain training images and {100 * test:.0f} % of test images"
+def fits(train: float, test: float, of: str = "") -> Finding:
+    """Accuracy of the target on training images as they are, and on test images; ``of`` may be "the pixels of "."""
+    number = (
+        f"The target knows {100 * train:.0f} % of {of}plain training images and {100 * test:.0f} % of {of}test images"
+    )
     if train >= LEAST_FIT or train - test >= LEAST_GAP:
         return Finding(True, "The target has learned its training images", f"{number}.")
     return Finding(

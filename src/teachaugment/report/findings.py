@@ -15,11 +15,15 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
     """What is wrong first."""
     found: list[Finding] = []
     accuracy = seen.accuracy if seen is not None else {}
+    result = record.result("target")
+    test, of = result.get("accuracy"), ""
+    if test is None:
+        test, of = result.get("pixel_accuracy"), "the pixels of "
     if record.learns:
         if seen is not None and seen.change is not None:
             found.append(diagnosis.still_identity(seen.change))
         if "teacher augmented" in accuracy:
-            found.append(diagnosis.recognised(accuracy["teacher plain"], accuracy["teacher augmented"]))
+            found.append(diagnosis.recognised(accuracy["teacher plain"], accuracy["teacher augmented"], of))
         if (distance := record.final("teach", "color_distance")) is not None:
             found.append(diagnosis.colors_in_distribution(math.sqrt(max(distance, 0.0))))
         if seen is not None and seen.variety is not None:
@@ -28,9 +32,8 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
         if record.setting("teach.replay") and snapshots is not None:
             effective = diagnosis.effective_snapshots(int(snapshots), float(record.setting("teach.replay_decay")))
             found.append(diagnosis.replay_length(effective, int(record.setting("teach.n_buffer"))))
-    test = record.result("target").get("accuracy")
     if "target plain" in accuracy and test is not None:
-        found.append(diagnosis.fits(accuracy["target plain"], test))
+        found.append(diagnosis.fits(accuracy["target plain"], test, of))
     matrix = record.metrics.get("test", {}).get("target", {}).get("confusion")
     if matrix and len(matrix) > 2:
         total = max(sum(map(sum, matrix)), 1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from teachaugment.batch import Batch
+from teachaugment.batch import IGNORE, Batch
 from teachaugment.data.loader import batches
 from teachaugment.evaluate import evaluating
 from teachaugment.report import transform
@@ -23,6 +24,7 @@ LOOKED_AT, LARGE_LOOKED_AT = 256, 64  # training images
 DRAWN = 1024  # augmentations from which distributions are made
 PIXELS = 1200  # in a picture of colours
 WORST = 8
+SEGMENTED = 64  # training images whose pixels are looked at
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ def observe(trainer: Trainer) -> Observation:
     split = trainer.data.train
     batch = next(batches(split, min(count, len(split)), seed=seed, epoch=0, shuffle=True, device=trainer.device))
     if segments:
-        return Observation(film(trainer, batch.replace(label=None)), len(batch), **_learned(trainer, batch))
+        seen = film(trainer, batch.replace(label=None))
+        return Observation(seen, len(batch), **_learned(trainer, batch), accuracy=_pixels_known(trainer, batch))
     batch = batch.replace(mask=None)
     seen = film(trainer, batch if batch.label is None else batch[mixed(batch.label)])
     return Observation(seen, len(batch), **_learned(trainer, batch), **_recognised(trainer, batch))
@@ -128,24 +131,46 @@ def pixels(before: Tensor, after: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     return flat[0][rows], flat[1][rows]
 
 
+def _versions(trainer: Trainer, batch: Batch) -> dict[str, Batch]:
+    """Images as they are and, where the augmentation is learned, augmented."""
+    if trainer.teach is None:
+        return {"plain": batch}
+    generator = torch.Generator(device=trainer.device).manual_seed(mix(trainer.config.seed, "report", "harder"))
+    return {"plain": batch, "augmented": trainer.teach.augmenter(batch, generator)}
+
+
+def _answers(trainer: Trainer, versions: dict[str, Batch]) -> Iterator[tuple[str, Batch, Tensor]]:
+    """What target and teacher say to each version, a part of it at a time."""
+    models = {"target": trainer.precision.wrap(trainer.target)}
+    if trainer.teacher is not None:
+        models["teacher"] = trainer.teacher.model
+    with evaluating(*models.values()):
+        for name, model in models.items():
+            for version, images in versions.items():
+                for part in images.split(trainer.config.train.batch_size):
+                    yield f"{name} {version}", part, trainer.task.predict(model, trainer.task.normalize(part.image))
+
+
+def _pixels_known(trainer: Trainer, batch: Batch) -> dict[str, float]:
+    """The share of pixels whose class target and teacher know."""
+    right: dict[str, Tensor] = {}
+    for name, part, output in _answers(trainer, _versions(trainer, batch[:SEGMENTED])):
+        assert part.mask is not None
+        known = part.mask != IGNORE
+        counts = torch.stack([(output.argmax(1) == part.mask)[known].sum(), known.sum()])
+        right[name] = right.get(name, 0) + counts
+    return {name: float(counts[0] / counts[1].clamp_min(1)) for name, counts in right.items()}
+
+
 def _recognised(trainer: Trainer, batch: Batch) -> dict[str, Any]:
     """What target and teacher say to images as they are and augmented, and where they differ most."""
     if trainer.config.task != "classification" or batch.label is None or batch.label.is_floating_point():
         return {}
-    models = {"target": trainer.precision.wrap(trainer.target)}
-    if trainer.teacher is not None:
-        models["teacher"] = trainer.teacher.model
-    versions = {"plain": batch}
-    if trainer.teach is not None:
-        generator = torch.Generator(device=trainer.device).manual_seed(mix(trainer.config.seed, "report", "harder"))
-        versions["augmented"] = trainer.teach.augmenter(batch, generator)
-    answers: dict[str, Tensor] = {}
-    with evaluating(*models.values()):
-        for name, model in models.items():
-            for version, images in versions.items():
-                parts = images.split(trainer.config.train.batch_size)
-                outputs = [trainer.task.predict(model, trainer.task.normalize(part.image)) for part in parts]
-                answers[f"{name} {version}"] = torch.cat(outputs).float().softmax(1)
+    versions = _versions(trainer, batch)
+    outputs: dict[str, list[Tensor]] = {}
+    for name, _, output in _answers(trainer, versions):
+        outputs.setdefault(name, []).append(output)
+    answers = {name: torch.cat(parts).float().softmax(1) for name, parts in outputs.items()}
     accuracy = {name: float((p.argmax(1) == batch.label).float().mean()) for name, p in answers.items()}
     found: list[Disagreement] = []
     if "teacher augmented" in answers:
