@@ -66,7 +66,7 @@ def test_training_has_every_number(results):
     parts = {"plain", "target", "draw", "update", "teacher"}
     assert set(run["seconds"]) == set(run["peak_bytes"]) == parts
     assert set(run["plain_steps"]) == parts - {"plain"}
-    assert set(run["overhead"]) == {"1", "5", "5, half batch"}
+    assert set(run["overhead"]) == {"1", "5", "5, half batch", "5, quarter batch"}
     assert set(run["images_per_second"]) == {"plain", *(f"n_inner {name}" for name in run["overhead"])}
     assert all(set(value) == SPREAD and value["median"] > 0 for value in run["seconds"].values())
     for overhead in run["overhead"].values():

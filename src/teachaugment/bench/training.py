@@ -15,7 +15,8 @@ from teachaugment.bench.objects import make_teach, noise_batch, tensor_bytes
 from teachaugment.bench.plan import Plan
 from teachaugment.models import create
 
-CYCLES = {"1": (1, 1.0), "5": (5, 1.0), "5, half batch": (5, 0.5)}  # n_inner, and the share of the batch for the update
+# n_inner, and the share of the batch for the augmenter's update
+CYCLES = {"1": (1, 1.0), "5": (5, 1.0), "5, half batch": (5, 0.5), "5, quarter batch": (5, 0.25)}
 
 
 def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
