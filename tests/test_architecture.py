@@ -37,6 +37,7 @@ RULES = [
     Rule("errors.py"),
     Rule("settings.py", {"errors"}),
     Rule("seeds.py", set(), {"torch"}),
+    Rule("waiting.py", set(), {"tqdm"}),
     Rule("distributed.py", {"errors"}, {"torch"}),
     Rule("batch.py", {"distributed", "errors"}, {"torch"}),
     # Pure functions and networks: torch, and nothing of this package.
@@ -58,7 +59,7 @@ RULES = [
         {"torch"},
     ),
     Rule("data/hf.py", {"data", "errors", "seeds"}, {"PIL", "datasets", "torch"}),
-    Rule("data/*.py", {"batch", "data", "errors", "seeds"}, {"PIL", "numpy", "torch", "torchvision", "tqdm"}),
+    Rule("data/*.py", {"batch", "data", "errors", "seeds", "waiting"}, {"PIL", "numpy", "torch", "torchvision"}),
     # The method. It never sees a model, a data set, a configuration or the command.
     Rule("objectives.py", {"batch", "errors", "losses"}, {"torch"}),
     Rule("teachers.py", {"errors"}, {"torch"}),
@@ -174,7 +175,10 @@ RULES = [
     ),
     Rule(
         "linear.py",
-        {"batch", "config", "data", "errors", "features", "files", "logs", "probe", "restore", "seeds", "train"},
+        {
+            *("batch", "config", "data", "errors", "features", "files", "logs", "probe", "restore", "seeds", "train"),
+            "waiting",
+        },
     ),
     # A comparison starts runs as commands and reads what they leave; all but the last of these do without torch.
     Rule("compare/comparisons.py", {"errors"}),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from teachaugment import logs
 from teachaugment.config import Layer, read_yaml, resolve
 from teachaugment.errors import UserError
+from teachaugment.waiting import progress
 
 if TYPE_CHECKING:
     from teachaugment.batch import Batch
@@ -107,8 +108,8 @@ def cached(trainer: Trainer, networks: dict[str, Any]) -> dict[str, dict[str, An
     train, test = trainer.data.train, trainer.data.test
     return probe.cached(
         networks,
-        logs.progress(trainer.reference(None), -(-len(train) // size), "features of the training split", "batches"),
-        logs.progress(trainer.batches("test"), -(-len(test) // size), "features of the test split", "batches"),
+        progress(trainer.reference(None), -(-len(train) // size), "features of the training split", "batches"),
+        progress(trainer.batches("test"), -(-len(test) // size), "features of the test split", "batches"),
         trainer.task.normalize,
         len(trainer.data.classes),
     )
@@ -139,7 +140,7 @@ def simsiam(
 
     return probe.simsiam(
         networks,
-        map(one_epoch, logs.progress(range(epochs), epochs, "linear classifier", "epochs")),
+        map(one_epoch, progress(range(epochs), epochs, "linear classifier", "epochs")),
         trainer.batches("test"),
         trainer.task.normalize,
         len(data.classes),

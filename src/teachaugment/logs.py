@@ -7,9 +7,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 from teachaugment.config import Config, to_yaml
 from teachaugment.errors import UserError
@@ -17,7 +17,6 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-Item = TypeVar("Item")
 CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "config.yaml",
     "log.jsonl",
@@ -225,21 +224,6 @@ def _columns(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         return 0
-
-
-def progress(items: Iterable[Item], total: int, what: str, unit: str) -> Iterator[Item]:
-    """The items, saying on stderr how far they are once they take two seconds: a bar on a terminal, else lines."""
-    if sys.stderr.isatty():
-        from tqdm import tqdm
-
-        yield from tqdm(items, total=total, desc=what, unit=f" {unit}", delay=2, leave=False, file=sys.stderr)
-        return
-    say_at = time.monotonic() + 2
-    for done, item in enumerate(items):
-        if time.monotonic() >= say_at:
-            print(f"{what}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)
-            say_at = time.monotonic() + 30
-        yield item
 
 
 def existing_run(name: str) -> Path:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from teachaugment import waiting
 from teachaugment.data import FolderSplit, Split, images, load
 from teachaugment.data.decode import decode
 from teachaugment.errors import UserError
@@ -238,8 +239,8 @@ def test_streamed_and_decoded_folders_agree(tmp_path):
 
 def test_slow_decoding_reports_plain_lines_when_there_is_no_terminal(capsys, monkeypatch):
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr(images.time, "monotonic", lambda: next(clock))
-    assert list(images.progress(range(3), 3)) == [0, 1, 2]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    assert list(waiting.progress(range(3), 3, "decoding", "images")) == [0, 1, 2]
     lines = capsys.readouterr().err.splitlines()
     assert lines and lines[0].startswith("decoding: ") and "\r" not in lines[0]
 

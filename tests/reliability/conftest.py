@@ -46,6 +46,20 @@ def nothing() -> None:
     pass
 
 
+def signalled(owner: Any, name: str, call: int, number: int = signal.SIGTERM) -> Prepare:
+    """Prepare a process to send itself a signal before the n-th call of a function."""
+    real, count = getattr(owner, name), 0
+
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == call:
+            os.kill(os.getpid(), number)
+        return real(*arguments, **keywords)
+
+    return lambda: setattr(owner, name, called)
+
+
 @dataclass
 class Process:
     """A forked process, the leader of a group of its own, and what it said."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import socket
@@ -16,7 +15,7 @@ from teachaugment import checkpoint, logs
 from teachaugment.algorithm import TeachAugment
 from teachaugment.train import Trainer
 
-from .conftest import SETTINGS, Lab, Prepare, Process, nothing
+from .conftest import SETTINGS, Lab, Prepare, Process, nothing, signalled
 
 WITHIN = 60  # seconds
 PLACES: dict[str, tuple[Any, str, int]] = {
@@ -43,21 +42,6 @@ def both(lab: Lab, path: Path, *prepare: Prepare) -> list[Process]:
     return found
 
 
-def killed(place: str, call: int) -> Prepare:
-    """Prepare a process to be killed before the n-th call at a place."""
-    owner, name, _ = PLACES[place]
-    real, count = getattr(owner, name), 0
-
-    def called(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == call:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments, **keywords)
-
-    return lambda: setattr(owner, name, called)
-
-
 @pytest.fixture(scope="session")
 def undisturbed(lab: Lab) -> Path:
     path = lab.fresh()
@@ -74,7 +58,8 @@ def test_one_of_two_processes_is_killed(lab, record, undisturbed, count):
         place = list(PLACES)[i % len(PLACES)]
         victim = 0 if place == "a save" else numbers.randrange(2)
         prepare = [nothing, nothing]
-        prepare[victim] = killed(place, numbers.randint(1, PLACES[place][2]))
+        owner, name, most = PLACES[place]
+        prepare[victim] = signalled(owner, name, numbers.randint(1, most), signal.SIGKILL)
         processes = both(lab, path, *prepare)
         assert processes[victim].wait() == -signal.SIGKILL, processes[victim].said()
         began = time.monotonic()

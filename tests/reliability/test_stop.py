@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -14,6 +13,8 @@ from teachaugment import checkpoint, evaluate, logs, precision, progress, run, t
 from teachaugment.algorithm import TeachAugment
 from teachaugment.interrupts import Interrupts
 from teachaugment.teachers import EMATeacher
+
+from .conftest import signalled
 
 # Where in a step or between two epochs the signal arrives: before this call, the n-th of its kind in the run.
 PLACES: dict[str, tuple[Any, str, int]] = {
@@ -32,21 +33,6 @@ PLACES: dict[str, tuple[Any, str, int]] = {
 }
 
 
-def signalled(place: str, call: int, number: int = signal.SIGTERM):
-    """Prepare a process to send itself a signal before the n-th call at a place."""
-    owner, name, _ = PLACES[place]
-    real, count = getattr(owner, name), 0
-
-    def called(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == call:
-            os.kill(os.getpid(), number)
-        return real(*arguments, **keywords)
-
-    return lambda: setattr(owner, name, called)
-
-
 @pytest.mark.parametrize(
     "points",
     [
@@ -62,7 +48,7 @@ def test_stopped_in_any_phase(lab, record, points):
         points = [(place, numbers.randint(1, PLACES[place][2])) for place in places]
     for place, call in points:
         path = lab.fresh()
-        process = lab.train(path, prepare=signalled(place, call))
+        process = lab.train(path, prepare=signalled(*PLACES[place][:2], call))
         code = process.wait()
         # A signal at the very end comes too late to stop anything.
         assert code == 143 or (place == "the end" and code == 0), (place, call, process.said())
@@ -76,7 +62,7 @@ def test_the_number_of_workers_may_change_at_every_resume(lab, record, streaming
     """0, 2, 0, stopped in mid-epoch each time, against a run that stays with 0."""
     whole, path = lab.fresh(), lab.fresh()
     lab.finish(whole, **streaming)
-    stops = [signalled("a step", 3), signalled("the augmenter's update", 2)]
+    stops = [signalled(*PLACES[place][:2], call) for place, call in (("a step", 3), ("the augmenter's update", 2))]
     assert lab.train(path, prepare=stops[0], **streaming).wait() == 143
     assert lab.train(path, "--workers", 2, prepare=stops[1]).wait() == 143
     lab.finish(path, "--workers", 0)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 import warnings
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from teachaugment import seeds
 from teachaugment.data import cache
 from teachaugment.data.decode import BadImage, decode, dimensions, endings
 from teachaugment.data.splits import STATISTICS, DataSet, Split, few, hold_out, statistics
 from teachaugment.errors import UserError
+from teachaugment.waiting import progress
 
 IN_MEMORY_BYTES = 10**9  # decoded; "auto" streams what is larger
 TEST_FRACTION = 0.2  # of a folder that comes without a test split
 MEASURED_IMAGES = 1000  # of a streamed split, for mean and standard deviation
 SMALL, LARGE = 64, 224  # images all of one size up to SMALL keep it; any others become LARGE
 
-Item = TypeVar("Item")
 Part = tuple[Tensor, Tensor, Tensor | None, Tensor]  # images, labels, masks and positions
 
 
@@ -280,7 +276,9 @@ def _decode_all(splits: list[FolderSplit], classes: list[str]) -> list[Split]:
     skipped: list[BadImage] = []
     with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
         try:
-            for (k, i), result in zip(places, progress(pool.map(work, jobs), len(jobs)), strict=True):
+            for (k, i), result in zip(
+                places, progress(pool.map(work, jobs), len(jobs), "decoding", "images"), strict=True
+            ):
                 if isinstance(result, Tensor):
                     images[k][i] = result
                     continue
@@ -302,16 +300,3 @@ def _decode_all(splits: list[FolderSplit], classes: list[str]) -> list[Split]:
         if k not in present:
             raise UserError(f"class {name} has no readable training image; the first: {skipped[0]}")
     return decoded
-
-
-def progress(items: Iterable[Item], total: int, doing: str = "decoding", what: str = "images") -> Iterator[Item]:
-    """Says on stderr how far it is once it has taken two seconds: a bar on a terminal, otherwise plain lines."""
-    if sys.stderr.isatty():
-        yield from tqdm(items, total=total, desc=doing, unit=f" {what}", delay=2, file=sys.stderr)
-        return
-    say_at = time.monotonic() + 2
-    for done, item in enumerate(items):
-        if time.monotonic() >= say_at:
-            print(f"{doing}: {done:,} of {total:,} {what}", file=sys.stderr, flush=True)
-            say_at = time.monotonic() + 10
-        yield item

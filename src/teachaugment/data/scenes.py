@@ -16,10 +16,11 @@ from teachaugment import seeds
 from teachaugment.batch import IGNORE
 from teachaugment.data.codes import CLASS_FILE, Codes, class_file, occurring
 from teachaugment.data.decode import BadImage, dimensions, endings
-from teachaugment.data.images import IN_MEMORY_BYTES, TEST_FRACTION, FolderSplit, progress
+from teachaugment.data.images import IN_MEMORY_BYTES, TEST_FRACTION, FolderSplit
 from teachaugment.data.pairs import PairSplit, check_sizes
 from teachaugment.data.splits import STATISTICS, DataSet, Split, hold_out, statistics
 from teachaugment.errors import UserError
+from teachaugment.waiting import progress
 
 NO_CLASS = ("void", "ignore")  # names that mean that nothing is known
 SPLITS = ("train", "test", "val")
@@ -203,7 +204,7 @@ def _each(function: Callable[[Any], Any], items: Sequence[Any], what: str) -> li
     """The function's results, by threads (Pillow releases the lock), with progress if it takes long."""
     with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
         try:
-            return list(progress(pool.map(function, items), len(items), what=what))
+            return list(progress(pool.map(function, items), len(items), "decoding", what))
         except UserError:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
