@@ -121,6 +121,14 @@ def test_a_missing_file_is_refused(tmp_path):
         read_yaml(tmp_path / "none.yaml")
 
 
+def test_views_of_the_built_in_images_have_defaults_of_their_own():
+    built_in, other = resolve(flags(task="simsiam")), resolve(flags(task="simsiam", data__path="photos"))
+    assert (built_in.views.grey, built_in.views.area, built_in.train.batch_size) == (1.0, 0.5, 32)
+    assert (other.views.grey, other.views.area, other.train.batch_size) == (0.2, 0.2, Config().train.batch_size)
+    assert resolve(flags(task="simsiam", views__grey="0.3")).views.grey == 0.3
+    assert Config().train.batch_size == resolve(flags()).train.batch_size
+
+
 def test_yaml_cannot_run_code(tmp_path):
     made = tmp_path / "made"
     with pytest.raises(UserError):

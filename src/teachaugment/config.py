@@ -1,6 +1,6 @@
 """The settings of a run: defaults < preset < YAML file < flags, and nothing unknown gets through.
 
-Some defaults are other ones for another task than classification (``TASK_DEFAULTS``).
+Some defaults are other ones for another task than classification (``other_defaults``).
 
 Nothing here imports torch: a mistake in a setting is reported before anything slow starts.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from teachaugment.errors import UserError, nearest
-from teachaugment.sections import SEGMENTATION_ONLY, SELF_SUPERVISED, TASK_DEFAULTS, Config
+from teachaugment.sections import BUILT_IN_VIEWS, SEGMENTATION_ONLY, SELF_SUPERVISED, TASK_DEFAULTS, Config
 from teachaugment.settings import Setting
 
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
@@ -43,9 +43,15 @@ SETTINGS: dict[str, Setting] = {s.key: s for s in settings()}
 SECTIONS = tuple(f.name for f in fields(Config) if f.default is dataclasses.MISSING)
 
 
-def default(key: str, task: str = "classification") -> Any:
+def default(key: str, task: str = "classification", data: str = "") -> Any:
     """What a setting is when nobody says anything about it."""
-    return TASK_DEFAULTS.get(task, {}).get(key, SETTINGS[key].default)
+    return other_defaults(task, data).get(key, SETTINGS[key].default)
+
+
+def other_defaults(task: str, data: str) -> dict[str, Any]:
+    """Where a task, or a task on the built-in images, has defaults of its own."""
+    built_in = task in SELF_SUPERVISED and data == SETTINGS["data.path"].default
+    return {**TASK_DEFAULTS.get(task, {}), **(BUILT_IN_VIEWS if built_in else {})}
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ def resolve(*layers: Layer) -> Config:
             chosen["augment.strategy"] = "policy"
         elif chosen.get("augment.strategy") != "policy":
             chosen.pop("augment.policy", None)  # another strategy has been chosen since
-    config = unflatten({**TASK_DEFAULTS.get(chosen.get("task", ""), {}), **chosen})
+    data = chosen.get("data.path", SETTINGS["data.path"].default)
+    config = unflatten({**other_defaults(chosen.get("task", ""), data), **chosen})
     _check_together(config, names)
     return config
 

@@ -214,4 +214,7 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
         for task in SELF_SUPERVISED
     },
 }
+# Of the built-in images: what tells two of them apart is colour, and it says little about the class. Without it, and
+# with most of the figure in sight, features must be about its form.
+BUILT_IN_VIEWS = {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}
 SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")

@@ -31,7 +31,8 @@ class Preset:
         return f"teachaugment train {self.name}"
 
     def value(self, key: str) -> Any:
-        return self.settings.get(key, default(key, self.settings.get("task", "classification")))
+        task, data = self.settings.get("task", "classification"), self.settings.get("data.path", "")
+        return self.settings.get(key, default(key, task, data))
 
     @property
     def cost(self) -> str:

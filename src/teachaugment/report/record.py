@@ -51,7 +51,10 @@ class Record:
         """A setting of the run; one that the run did not know has its default."""
         if key in self.settings:
             return self.settings[key]
-        return default(key, str(self.settings.get("task", "classification"))) if key in SETTINGS else None
+        if key not in SETTINGS:
+            return None
+        task, data = (str(self.settings.get(name, SETTINGS[name].default)) for name in ("task", "data.path"))
+        return default(key, task, data)
 
     def series(self, *path: str) -> Points:
         """A number of the log over the epochs that have it, such as ``series("test", "target", "loss")``."""
@@ -111,9 +114,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def chosen(record: Record) -> dict[str, Any]:
     """The settings that are not the defaults, without the place a run was written to."""
-    task = str(record.setting("task"))
+    task, data = str(record.setting("task")), str(record.setting("data.path"))
     others = {key: value for key, value in record.settings.items() if key in SETTINGS and key != "output"}
-    return {key: value for key, value in others.items() if _plain(value) != _plain(default(key, task))}
+    return {key: value for key, value in others.items() if _plain(value) != _plain(default(key, task, data))}
 
 
 def differences(records: list[Record]) -> dict[str, list[Any]]:
