@@ -138,7 +138,8 @@ class TeachAugment:
         self.steps += 1
         measured = None
         if self.steps % self.n_inner == 0:
-            measured = self.update_augmenter(batch[: math.ceil(self.fraction * len(batch))])
+            part = max(2, math.ceil(self.fraction * len(batch)))  # batch norm knows no variance of one image
+            measured = self.update_augmenter(batch[:part])
         self.draws.clear()
         return measured
 
