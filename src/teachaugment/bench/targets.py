@@ -12,6 +12,7 @@ UPDATE, DRAW = 1.5, 0.02
 OVERHEAD = {
     ("wrn-40-2", "5"): 1.35,
     ("wrn-40-2", "1"): 2.6,
+    ("wrn-40-2", "5, half batch"): 1.15,
     ("wrn-40-2", "5, quarter batch"): 1.15,
     ("wrn-16-1", "5"): 1.6,
 }

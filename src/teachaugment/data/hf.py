@@ -60,7 +60,7 @@ def load_hf(
     if len(names) < 2:
         raise UserError(f"hf:{source} has only one class ({names[0]}); classification needs at least two")
     tables = {name: table.cast_column(image, _undecoded()) for name, table in tables.items()}
-    shape = size or _natural_size(source, tables["train"], image)
+    shape = size or _natural_size(source, tables["train"], image, bad_images)
     splits = {name: _split(source, table, image, label, shape, bad_images) for name, table in tables.items()}
     train: FolderSplit = splits["train"]
     test_name = next((name for name in TESTS if name in splits), None)
@@ -124,11 +124,14 @@ def _image(cell: Any) -> Image.Image:
     return opened(io.BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"])
 
 
-def _natural_size(source: str, table: Any, column: str) -> tuple[int, int]:
+def _natural_size(source: str, table: Any, column: str, bad_images: str) -> tuple[int, int]:
     """The size of the first images if they agree and are small, otherwise 224."""
-    try:
-        shapes = {_image(table[i][column]).size[::-1] for i in range(min(len(table), 16))}
-    except Exception as error:
-        raise bad(f"among the first of hf:{source}", error) from None
-    common = shapes.pop()
-    return common if not shapes and max(common) <= SMALL else (LARGE, LARGE)
+    shapes = set()
+    for i in range(min(len(table), 16)):
+        try:
+            shapes.add(_image(table[i][column]).size[::-1])
+        except Exception as error:
+            if bad_images == "error":
+                raise bad(f"{i} of hf:{source}", error) from None
+    common = shapes.pop() if len(shapes) == 1 else (LARGE, LARGE)
+    return common if max(common) <= SMALL else (LARGE, LARGE)
