@@ -15,7 +15,7 @@ from teachaugment.flags import positive
 
 EXAMPLES = """\
 examples:
-  teachaugment bench                                everything, some minutes
+  teachaugment bench                                everything, half an hour on two cores
   teachaugment bench --part training --model wrn-28-10 --repeats 5
   teachaugment bench --json bench.json              keep the numbers
   teachaugment bench --from bench.json --markdown   the tables of earlier numbers, for a document

@@ -5,8 +5,9 @@ Nothing here imports torch. The numbers are those of the paper's tables; where i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from teachaugment.errors import UserError, nearest
 
@@ -18,16 +19,13 @@ def cifar(cifar10: float | None, cifar100: float | None) -> Errors:
     return {"CIFAR-10": cifar10, "CIFAR-100": cifar100}
 
 
-def cityscapes(fcn32s: float, pspnet: float, deeplabv3: float) -> Errors:
-    """What is missing from a mIoU of 100 %."""
-    found = {"FCN-32s": fcn32s, "PSPNet": pspnet, "DeepLabv3": deeplabv3}
-    return {network: round(100 - miou, 1) for network, miou in found.items()}
+def errors(columns: Sequence[str], *percent: float) -> Errors:
+    """What is missing from accuracies or mIoUs of 100 %."""
+    return {column: round(100 - value, 1) for column, value in zip(columns, percent, strict=True)}
 
 
-def simsiam(epochs100: float, epochs200: float, epochs400: float) -> Errors:
-    """What is missing from an accuracy of 100 %."""
-    found = {"100 epochs": epochs100, "200 epochs": epochs200, "400 epochs": epochs400}
-    return {epochs: round(100 - accuracy, 1) for epochs, accuracy in found.items()}
+cityscapes = partial(errors, ("FCN-32s", "PSPNet", "DeepLabv3"))
+simsiam = partial(errors, ("100 epochs", "200 epochs", "400 epochs"))
 
 
 @dataclass(frozen=True)
