@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from tqdm import tqdm
+
+from teachaugment.waiting import progress
 
 Case = tuple[str, Callable[[], object]]
 Round = dict[str, list[float]]  # seconds, by the name of the case
+WARM_UP = 2  # rounds before the first that counts
 MOST = 20  # times as many rounds as asked for, where they are quick
 
 
@@ -32,31 +33,32 @@ def seconds(function: Callable[[], object], device: torch.device) -> float:
 
 
 def interleave(
-    cases: Sequence[Case], device: torch.device, repeats: int, budget: float = 0.0, title: str = ""
+    cases: Sequence[Case], device: torch.device, repeats: int, budget: float = 0.0, title: str = "measuring"
 ) -> list[Round]:
     """All cases in turn, ``repeats`` rounds and more while they take less than ``budget`` seconds in all.
 
     A name may come more than once in a round. Each distinct case runs twice before the first round, unmeasured.
     """
-    for _ in range(2):
-        for function in dict(cases).values():
-            function()
-    synchronize(device)
+
+    def one_round(of: Iterable[Case]) -> Round:
+        measured: Round = {}
+        for name, function in of:
+            measured.setdefault(name, []).append(seconds(function, device))
+        return measured
+
     rounds: list[Round] = []
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()  # as timeit does
-    began = time.perf_counter()
-    bar = tqdm(total=repeats, desc=title, unit="round", leave=False, file=sys.stderr, disable=None)
     try:
-        while len(rounds) < repeats or (time.perf_counter() - began < budget and len(rounds) < MOST * repeats):
-            measured: Round = {}
-            for name, function in cases:
-                measured.setdefault(name, []).append(seconds(function, device))
-            rounds.append(measured)
-            bar.update()
+        for number in progress(range(WARM_UP + repeats), WARM_UP + repeats, title, "rounds"):
+            if number < WARM_UP:
+                one_round(dict(cases).items())
+            else:
+                rounds.append(one_round(cases))
+        while sum(sum(times) for one in rounds for times in one.values()) < budget and len(rounds) < MOST * repeats:
+            rounds.append(one_round(cases))
     finally:
-        bar.close()
         if collecting:
             gc.enable()
     return rounds
