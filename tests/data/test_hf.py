@@ -49,6 +49,21 @@ def test_without_a_test_split_some_images_are_held_out(saved):
     assert (len(found.train), len(found.test), len(found.val)) == (4, 2, 2)
 
 
+def test_an_image_that_cannot_be_read_is_named_or_left_out(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    Image.new("RGB", (12, 12)).save(tmp_path / "good.png")
+    good = {"bytes": (tmp_path / "good.png").read_bytes(), "path": None}
+    features = datasets.Features({"picture": datasets.Image(), "what": datasets.ClassLabel(names=["cat", "dog"])})
+    cells = [{"bytes": b"no image", "path": None}, *[good] * 9]
+    table = datasets.Dataset.from_dict({"picture": cells, "what": [i % 2 for i in range(10)]}, features=features)
+    datasets.DatasetDict({"train": table, "test": table}).save_to_disk(str(tmp_path / "pets"))
+    with pytest.raises(UserError, match=f"0 of hf:{tmp_path}/pets"):
+        data.load(f"hf:{tmp_path}/pets")
+    with pytest.warns(UserWarning, match="skipped 2 unreadable"):  # one of each split
+        found = data.load(f"hf:{tmp_path}/pets", bad_images="skip")
+    assert (len(found.train), found.size) == (9, (12, 12))
+
+
 def test_other_tables_and_unknown_names_are_refused_in_one_line(saved, monkeypatch):
     with pytest.raises(UserError, match="no column of images; its columns are x"):
         data.load(f"hf:{saved}/numbers")
