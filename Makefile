@@ -26,7 +26,7 @@ test: ready-test
 
 # In one process: the table is of the whole of it.
 torture: ready-test
-	TORTURE=1 $(RUN) -m pytest --slow tests/reliability tests/test_torchrun.py $(ARGS)
+	TORTURE=1 $(RUN) -m pytest --slow tests/reliability tests/engine/test_torchrun.py $(ARGS)
 
 lint: ready-lint
 	$(RUN) -m ruff check .

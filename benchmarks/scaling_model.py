@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from teachaugment.bench.cluster import Machine, tables
-from teachaugment.bench.counts import count, decode_rate
-from teachaugment.table import markdown, text
+from teachaugment.commands.bench.cluster import Machine, tables
+from teachaugment.commands.bench.counts import count, decode_rate
+from teachaugment.show.table import markdown, text
 
 NETWORKS = ("resnet-50", "torchvision/vit_l_16", "torchvision/vit_h_14")
 BEGIN, END = "<!-- model -->", "<!-- /model -->"

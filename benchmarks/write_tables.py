@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from teachaugment.bench.command import read, show
+from teachaugment.commands.bench.command import read, show
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 

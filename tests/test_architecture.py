@@ -303,7 +303,7 @@ def test_a_file_holds_one_idea(file):
         ("import teachaugment.models.wide_resnet", ["models.wide_resnet"]),
         ("from .config import Config", ["config"]),
         ("from . import cli", ["cli"]),
-        ("def later():\n    from teachaugment.build import build", ["build"]),
+        ("def later():\n    from teachaugment.engine.build import build", ["build"]),
         ("import torchvision.transforms", ["torchvision"]),
         ("import math\nimport torch.nn as nn\nfrom .augment.neural import x\nfrom teachaugment.batch import Batch", []),
     ],

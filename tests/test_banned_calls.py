@@ -12,7 +12,7 @@ PACKAGE = ROOT / "src" / "teachaugment"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Where a number fetched from the device would make every step wait for it.
-HOT = ["algorithm.py", "augment/*.py", "losses.py", "replay.py", "teachers.py", "views.py"]
+HOT = ["algorithm.py", "losses.py", "replay.py", "teachers.py", "views.py", "augment/*.py", "augment/rivals/*.py"]
 
 # What runs what a stranger has written: code, pickles, programs of a shell, archives that say where they unpack to.
 RUN_CODE = {

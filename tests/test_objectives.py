@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from teachaugment.batch import IGNORE
-from teachaugment.build import OBJECTIVES
-from teachaugment.config import SETTINGS
+from teachaugment.config.resolve import SETTINGS
+from teachaugment.engine.build import OBJECTIVES
 from teachaugment.losses import non_saturating
 from teachaugment.objectives import adversarial, each_image, point_augment, teach_augment
 

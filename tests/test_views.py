@@ -19,7 +19,7 @@ def network() -> SimSiam:
 
 
 def pair(n: int = 16) -> Batch:
-    return Batch(torch.rand(n, 3, 12, 12), second=torch.rand(n, 3, 12, 12))
+    return Batch(torch.rand(n, 3, 12, 12), others=(torch.rand(n, 3, 12, 12),))
 
 
 def state_of(*modules: nn.Module) -> list[torch.Tensor]:
@@ -48,8 +48,8 @@ def test_each_view_has_an_augmenter_of_its_own():
     teach = TeachAugmentViews(network(), distance, lr=1e-2)
     assert not same(*(state_of(augmenter) for augmenter, _ in teach.pairs))
     image = torch.rand(16, 3, 12, 12)
-    teach.update_augmenter(Batch(image, second=image))
-    made = teach.current(Batch(image, second=image), torch.Generator().manual_seed(0))
+    teach.update_augmenter(Batch(image, others=(image,)))
+    made = teach.current(Batch(image, others=(image,)), torch.Generator().manual_seed(0))
     assert not torch.equal(made.image, made.second)
 
 
@@ -93,7 +93,7 @@ def test_without_teacher_and_colour_terms_the_views_move_apart():
     torch.manual_seed(0)
     teach = TeachAugmentViews(network().eval(), distance, objective=adversarial, color_weight=0, lr=2e-2)
     image = torch.rand(64, 3, 12, 12)
-    batch = Batch(image, second=image)
+    batch = Batch(image, others=(image,))
 
     def apart() -> float:
         return float(torch.stack([teach.backward(batch)["target_term"] for _ in range(8)]).mean())

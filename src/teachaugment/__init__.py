@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .algorithm import TeachAugment
-    from .batch import Batch
-    from .errors import UserError
-    from .policy import Policy, load_policy
+    from teachaugment.algorithm import TeachAugment
+    from teachaugment.batch import Batch
+    from teachaugment.errors import UserError
+    from teachaugment.policy.policy import Policy, load_policy
 
 __version__ = "0.1.0"
 __all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
 
 _HOME = {
     "Batch": ".batch",
-    "Policy": ".policy",
+    "Policy": ".policy.policy",
     "TeachAugment": ".algorithm",
     "UserError": ".errors",
-    "load_policy": ".policy",
+    "load_policy": ".policy.policy",
 }
 
 

@@ -23,16 +23,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from . import distributed
-from .augment import create
-from .augment.augmenter import Augmenter
-from .batch import Batch, check
-from .losses import color_distance, cross_entropy, non_saturating
-from .objectives import Loss, Objective, teach_augment
-from .policy import Policy
-from .replay import Replay
-from .seeds import mix
-from .teachers import EMATeacher, FrozenTeacher, Teacher
+from teachaugment import distributed
+from teachaugment.augment import create
+from teachaugment.augment.augmenter import Augmenter
+from teachaugment.batch import Batch, check
+from teachaugment.losses import color_distance, cross_entropy, non_saturating
+from teachaugment.objectives import Loss, Objective, teach_augment
+from teachaugment.policy.policy import Policy
+from teachaugment.replay import Replay
+from teachaugment.seeds import mix
+from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 
 
 class TeachAugment:

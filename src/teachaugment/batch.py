@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .distributed import rank
-from .errors import UserError
+from teachaugment.distributed import rank
+from teachaugment.errors import UserError
 
 IGNORE = 255  # mask value of a pixel about which nothing is known
 
@@ -23,7 +23,7 @@ class Batch:
     label: Tensor | None = None  # [B] int64, or [B, K] float for soft and multi-label targets
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
-    second: Tensor | None = None  # [B, C, H, W], another view of the same images, where two are compared
+    others: tuple[Tensor, ...] = ()  # [B, C, H, W] each: further views of the same images, where several are compared
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)
@@ -52,11 +52,30 @@ class Batch:
         """This batch with what has become of its parts."""
         if len(parts) == 1:
             return parts[0]
-        values = {name: [getattr(part, name) for part in parts] for name in parts[0]._tensors()}
-        return parts[0].replace(part=self.part, **{name: torch.cat(value) for name, value in values.items()})
+        values = {name: torch.cat([getattr(part, name) for part in parts]) for name in parts[0]._tensors()}
+        others = tuple(torch.cat(views) for views in zip(*(part.others for part in parts), strict=True))
+        return parts[0].replace(part=self.part, others=others, **values)
+
+    @property
+    def truth(self) -> Tensor | None:
+        """What a loss compares an output with: the mask where there is one, else the label."""
+        return self.label if self.mask is None else self.mask
+
+    def each_view(self) -> list[Batch]:
+        """A batch for each view: this one itself or, where there are several, each of them without what is known."""
+        if not self.others:
+            return [self]
+        return [Batch(image, part=self.part) for image in (self.image, *self.others)]
+
+    def with_views(self, made: Sequence[Batch]) -> Batch:
+        """This batch with what has become of each of its views."""
+        if not self.others:
+            return made[0]
+        return self.replace(image=made[0].image, others=tuple(view.image for view in made[1:]))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
-        return self.replace(**{name: function(value) for name, value in self._tensors().items()})
+        changed: dict[str, Any] = {name: function(value) for name, value in self._tensors().items()}
+        return self.replace(**changed, others=tuple(map(function, self.others)))
 
     def _tensors(self) -> dict[str, Tensor]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

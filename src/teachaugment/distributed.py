@@ -1,41 +1,16 @@
-"""Several processes that train one model: torchrun starts them, torch.distributed connects them.
+"""Numbers of several processes that train one model: sums and means over them, and who is who.
 
 All of this works in a single process too, where it does nothing. Between two steps every process has the same target,
-teacher, augmenter, replay and optimisers. Only the main process, that of rank 0, writes files and speaks.
+teacher, augmenter, replay and optimisers. How the processes meet and leave is in engine/processes.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import io
-import os
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
-
-from .errors import UserError
-
-# For a process that does not answer, such as while another one downloads data. One that has ended is noticed at once.
-TIMEOUT = timedelta(minutes=30)
-MOURNING = 5.0  # seconds in which torchrun ends the other processes of a failed one, before they speak themselves
-LOST = (
-    "gloo",
-    "nccl",
-    "connection closed",
-    "connection reset",
-    "broken pipe",
-)  # in what torch says of one that is gone
-
-T = TypeVar("T")
 
 
 def world() -> int:
@@ -51,55 +26,6 @@ def rank() -> int:
 def is_main() -> bool:
     """Whether this process is the one that writes and speaks."""
     return rank() == 0
-
-
-def launched() -> bool:
-    """Whether torchrun, or something like it, has started this process as one of several."""
-    known = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
-    return known and int(os.environ["WORLD_SIZE"]) > 1
-
-
-def local_rank() -> int:
-    """The number of this process among those of its machine, which is the number of its device."""
-    return int(os.environ["LOCAL_RANK"]) if launched() else 0
-
-
-@contextlib.contextmanager
-def session(device: torch.device, stopping: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Join the other processes and leave them, together at the end or at once after an error.
-
-    ``stopping`` tells whether this process has been asked to end: one that has does not complain that others are gone.
-    """
-    if not launched():
-        yield
-        return
-    backends = {kind: dist.get_default_backend_for_device(kind) for kind in ("cpu", device.type)}
-    try:
-        if device.type != "cpu":
-            torch.accelerator.set_device_index(device.index)
-        dist.init_process_group(",".join(f"{kind}:{name}" for kind, name in backends.items()), timeout=TIMEOUT)
-        yield
-        wait()
-        dist.destroy_process_group()
-    except UserError as error:
-        if is_main():
-            raise
-        _end_after_the_others(f"process {rank()}: {error}")
-    except RuntimeError as error:  # torch's own kinds of it included
-        if not (isinstance(error, dist.DistError) or any(word in str(error).lower() for word in LOST)):
-            raise
-        if stopping():
-            raise SystemExit(128 + signal.SIGTERM) from None
-        reason = str(error).strip().splitlines()[0][:200]
-        _end_after_the_others(f"process {rank()} has lost another one ({reason}); continue with --resume")
-
-
-def _end_after_the_others(message: str) -> NoReturn:
-    """Give way to a process that has more to say: torchrun ends all when one has ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    time.sleep(MOURNING)
-    print(f"teachaugment: error: {message}", file=sys.stderr, flush=True)
-    raise SystemExit(2)
 
 
 # --- numbers, in place --------------------------------------------------------------------------------------------
@@ -143,15 +69,6 @@ def average_(tensors: Iterable[Tensor]) -> None:
         torch._foreach_mul_([tensor.detach() for tensor in found], 1 / world())
 
 
-def parallel(module: nn.Module) -> DistributedDataParallel:
-    """The network with gradients that are averaged over the processes while it goes backward. Its buffers are left
-    alone: ``average_buffers`` after the step keeps what batch norm has learned in every process."""
-    new = "forward_sync_buffers"  # as newer versions of torch call the option
-    known = inspect.signature(DistributedDataParallel).parameters
-    options: dict[str, Any] = {new if new in known else "broadcast_buffers": False}
-    return DistributedDataParallel(module, gradient_as_bucket_view=True, **options)
-
-
 def average_gradients(optimizer: torch.optim.Optimizer) -> None:
     """As DistributedDataParallel does while it goes backward, but afterwards: for small networks."""
     average_(p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
@@ -178,75 +95,3 @@ def broadcast_(*modules: nn.Module) -> None:
         for module in modules:
             for value in (*module.parameters(), *module.buffers()):
                 dist.broadcast(value.detach(), 0)
-
-
-# --- things that processes do for each other ----------------------------------------------------------------------
-
-
-def wait() -> None:
-    """Until all processes are here."""
-    if world() > 1:
-        dist.all_reduce(torch.zeros(1))
-
-
-def together(make: Callable[[], T]) -> T:
-    """Do something in every process. If it goes wrong in one, it ends in all, and only the main one says why."""
-    if world() == 1:
-        return make()
-    value, wrong = None, None
-    try:
-        value = make()
-    except UserError as error:
-        wrong = str(error)
-    said: list[str | None] = [None] * world()
-    dist.all_gather_object(said, wrong)
-    for number, message in enumerate(said):
-        if message is not None:
-            _end(message if number == 0 else f"process {number}: {message}")
-    return value  # type: ignore[return-value]
-
-
-def _end(message: str) -> NoReturn:
-    """The same end for all: the main process speaks, the others stay until it has."""
-    if is_main():
-        raise UserError(message)
-    with contextlib.suppress(RuntimeError):
-        wait()
-    raise SystemExit(2)
-
-
-def share(make: Callable[[], T]) -> T:
-    """Do something in the main process alone, and have its result, or its error, in all."""
-    if world() == 1:
-        return make()
-    made: list[Any] = [together(lambda: make() if is_main() else None)]
-    dist.broadcast_object_list(made, 0)
-    return made[0]
-
-
-def in_turn(make: Callable[[], T]) -> T:
-    """Do something in every process, on each machine first in one: what that one downloads or measures, it keeps for
-    the others, which say nothing of it."""
-    first = together(lambda: make() if local_rank() == 0 else None)
-
-    def after() -> T:
-        if local_rank() == 0:
-            return first  # type: ignore[return-value]
-        with contextlib.redirect_stderr(io.StringIO()):
-            return make()
-
-    return together(after)
-
-
-def agree(what: Mapping[str, Any]) -> None:
-    """Refuse to train with processes that know different things."""
-    if world() == 1:
-        return
-    main = share(lambda: dict(what))
-
-    def compare() -> None:
-        for name, value in what.items():
-            if value != main[name]:
-                raise UserError(f"{name} is {str(value)[:100]}, in process 0 {str(main[name])[:100]}; they must agree")
-
-    together(compare)

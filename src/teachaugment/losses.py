@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .batch import IGNORE
+from teachaugment.batch import IGNORE
 
 
 def main_head(output: Any) -> Tensor:

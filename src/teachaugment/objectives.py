@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .batch import IGNORE
-from .losses import cross_entropy, main_head, non_saturating
+from teachaugment.batch import IGNORE
+from teachaugment.losses import cross_entropy, main_head, non_saturating
 
 Loss = Callable[[Any, Any], Tensor]  # (output, label) -> scalar
 Plain = Callable[[], tuple[Any, Any]]  # f_θ(x) and y of the images as they were; computed when called

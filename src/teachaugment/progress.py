@@ -1,67 +1,82 @@
-"""What the epoch under way has added up. It is saved with the rest, so that a resumed epoch reports the whole of it."""
+"""How far it is, for whoever waits: a bar on a terminal, plain lines elsewhere. The one module that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO, TypeVar
 
-from torch import Tensor
-
-from teachaugment import distributed
-from teachaugment.evaluate import sums, total
-from teachaugment.tasks import Meter
-
-
-@dataclass
-class Progress:
-    meter: Meter  # of the target, on the images it is trained with
-    updates: int = 0  # of the augmenter
-    measured: dict[str, Tensor] = field(default_factory=dict)  # in these updates, summed; of this process
-
-    def add(self, measured: Mapping[str, Tensor] | None) -> None:
-        """What one update of the augmenter measured, if there was one."""
-        if measured is not None:
-            self.updates += 1
-            self.measured = {name: value + self.measured.get(name, 0) for name, value in measured.items()}
-
-    def results(self) -> tuple[dict[str, Any], dict[str, float]]:
-        """Of all processes: the metrics, and what an update of the augmenter measured on average. The end of it."""
-        distributed.average_(self.measured.values())
-        return total(self.meter), {name: float(value) / self.updates for name, value in self.measured.items()}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Of all processes, which must call it together. Counts are added up; sums of fractions stay apart, process by
-        process: added up now, they would be rounded otherwise than at the end of the epoch."""
-        counted = {name: value.clone() for name, value in sums(self.meter).items() if not value.is_floating_point()}
-        distributed.sum_(counted.values())
-        return {
-            "counted": counted,
-            "summed": {name: distributed.gathered(value) for name, value in self._fractions().items()},
-            "updates": self.updates,
-            "measured": {name: distributed.gathered(value) for name, value in self.measured.items()},
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        found = sums(self.meter)
-        if found.keys() != state["counted"].keys() | state["summed"].keys():
-            raise ValueError(f"it counts {', '.join([*state['counted'], *state['summed']])}, not {', '.join(found)}")
-        for name, value in state["counted"].items():
-            found[name].copy_(value if distributed.is_main() else found[name])  # the others' are in it
-        for name, value in state["summed"].items():
-            found[name].copy_(_own(value, value.sum(0)))
-        device = next(iter(found.values())).device
-        self.updates = state["updates"]
-        self.measured = {
-            name: _own(value, value.mean(0), alike=True).to(device) for name, value in state["measured"].items()
-        }
-
-    def _fractions(self) -> dict[str, Tensor]:
-        return {name: value for name, value in sums(self.meter).items() if value.is_floating_point()}
+Item = TypeVar("Item")
+PATIENCE, SPOKEN_EVERY = 2, 10  # seconds
 
 
-def _own(saved: Tensor, together: Tensor, alike: bool = False) -> Tensor:
-    """This process's row; in another number of processes, all of it in the first one or, ``alike``, in each."""
-    if len(saved) == distributed.world():
-        return saved[distributed.rank()]
-    return together if alike or distributed.is_main() else together * 0
+def progress(items: Iterable[Item], total: int, doing: str, what: str) -> Iterator[Item]:
+    """The items, saying on stderr how many there have been; nothing is said within the first two seconds."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        yield from tqdm(items, total=total, desc=doing, unit=f" {what}", delay=PATIENCE, leave=False, file=sys.stderr)
+        return
+    say_at = time.monotonic() + PATIENCE
+    for done, item in enumerate(items):
+        if time.monotonic() >= say_at:
+            print(f"{doing}: {done:,} of {total:,} {what}", file=sys.stderr, flush=True)
+            say_at = time.monotonic() + SPOKEN_EVERY
+        yield item
+
+
+class Display:
+    """Something that takes long: its bar, where there is a terminal, and the lines that are said meanwhile."""
+
+    def __init__(self, total: int, done: int, layout: str, stream: TextIO | None = None) -> None:
+        self.stream = stream if stream is not None else sys.stderr
+        self.bar = bar(self.stream, total, done, layout)
+        self.spoken = time.monotonic()
+        self.advised: set[str] = set()
+
+    def silent_for(self, seconds: float) -> bool:
+        """Whether nothing has been said for so long."""
+        return time.monotonic() - self.spoken > seconds
+
+    def say(self, line: str) -> None:
+        self.spoken = time.monotonic()
+        if self.bar is not None:
+            self.bar.write(line, file=self.stream)
+        else:
+            print(line, file=self.stream, flush=True)
+
+    def once(self, topic: str, line: str) -> None:
+        """Say something that one mention is enough for."""
+        if topic not in self.advised:
+            self.advised.add(topic)
+            self.say(line)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def bar(stream: TextIO, total: int, done: int, layout: str) -> Any:
+    """tqdm's bar on a terminal, otherwise None."""
+    if not stream.isatty():
+        return None
+    from tqdm import tqdm
+
+    width: dict[str, Any] = {"dynamic_ncols": True} if _columns(stream) else {"ncols": 80}
+    return tqdm(total=total, initial=done, file=stream, bar_format=layout, leave=False, **width)
+
+
+def _columns(stream: TextIO) -> int:
+    """The terminal's width; some terminals do not know it and say 0."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .augment.augmenter import Augmenter
-from .augment.mlp import Sources
+from teachaugment.augment.augmenter import Augmenter
+from teachaugment.augment.mlp import Sources
 
 CHUNK = 16  # snapshots by which the stack grows
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from .errors import UserError
+from teachaugment.errors import UserError
 
 
 class Teacher(Protocol):

@@ -5,7 +5,7 @@
         one, two = (model(normalize(view)) for view in teach(first, second))
         loss = ...                                                   # of SimSiam, with its stop-gradient
         optimizer.zero_grad(); loss.backward(); optimizer.step()
-        teach.step(Batch(first, second=second))
+        teach.step(Batch(first, others=(second,)))
     teach.end_epoch()
 
 Both augmenters maximise the distance between the views as the target sees them minus the distance as the teacher sees
@@ -21,14 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import distributed
-from .algorithm import TeachAugment, frozen, new_augmenter, replayed
-from .augment.augmenter import Augmenter
-from .batch import Batch, check
-from .losses import color_distance
-from .policy import Policy
-from .replay import Replay
-from .seeds import mix
+from teachaugment import distributed
+from teachaugment.algorithm import TeachAugment, frozen, new_augmenter, replayed
+from teachaugment.augment.augmenter import Augmenter
+from teachaugment.batch import Batch, check
+from teachaugment.losses import color_distance
+from teachaugment.policy.policy import Policy
+from teachaugment.replay import Replay
+from teachaugment.seeds import mix
 
 # (a network's outputs for the two views, the outputs that they are compared with) -> scalar
 Distance = Callable[[tuple[Any, Any], tuple[Any, Any]], Tensor]
@@ -61,8 +61,9 @@ class TeachAugmentViews(TeachAugment):
 
     def __call__(self, first: Tensor, second: Tensor | None = None) -> Any:
         """Both views for the target's next update, augmented, still in [0, 1]."""
-        batch = self.augment(Batch(first, second=second))
-        return batch.image, batch.second
+        assert second is not None
+        batch = self.augment(Batch(first, others=(second,)))
+        return (batch.image, *batch.others)
 
     @torch.no_grad()
     def augment(self, batch: Batch) -> Batch:
@@ -73,13 +74,13 @@ class TeachAugmentViews(TeachAugment):
         self._reseed("augment", batch.part)
         both = zip(self.pairs, views(batch), strict=True)
         image, second = (replayed(a, replay, view, self.generator).image for (a, replay), view in both)
-        return batch.replace(image=image, second=second)
+        return batch.replace(image=image, others=(second,))
 
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
         """Each view with its augmenter as it is now."""
         image, second = (a(view, generator).image for (a, _), view in zip(self.pairs, views(batch), strict=True))
-        return batch.replace(image=image, second=second)
+        return batch.replace(image=image, others=(second,))
 
     @property
     def learners(self) -> nn.Module:
@@ -147,6 +148,6 @@ class TeachAugmentViews(TeachAugment):
 
 def views(batch: Batch) -> tuple[Batch, Batch]:
     """The two views of a batch as batches of their own, without labels."""
-    if batch.second is None:
+    if len(batch.others) != 1:
         raise ValueError("a batch of two views is needed; its second one is missing")
-    return Batch(batch.image), Batch(batch.second)
+    return Batch(batch.image), Batch(batch.others[0])

@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from teachaugment import Batch, Policy, TeachAugment, UserError, checkpoint, cli, load_policy
+from teachaugment import Batch, Policy, TeachAugment, UserError, load_policy
 from teachaugment.augment import AUGMENTERS, create
-from teachaugment.config import SETTINGS
+from teachaugment.commands import cli
+from teachaugment.config.resolve import SETTINGS
+from teachaugment.engine import checkpoint
 
 every = pytest.mark.parametrize("name", AUGMENTERS)
 

@@ -8,7 +8,7 @@ import torch
 from teachaugment.augment.color import ColorAugmentation
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.batch import Batch
-from teachaugment.bench.memory import peak
+from teachaugment.commands.bench.memory import peak
 from teachaugment.losses import color_distance
 
 CPU, SIZE, IMAGES = torch.device("cpu"), 1024, 2

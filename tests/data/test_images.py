@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import waiting
+from teachaugment import progress as waiting
 from teachaugment.data import FolderSplit, Split, images, load
 from teachaugment.data.decode import decode
 from teachaugment.errors import UserError

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import cli
+from teachaugment.commands import cli
 from teachaugment.data import batches, load
 from teachaugment.data.shards import WINDOW, ShardSplit, _braces
 from teachaugment.errors import UserError

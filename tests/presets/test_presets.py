@@ -12,9 +12,11 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import build, data, logs, models
-from teachaugment.config import Config, Layer, resolve
+from teachaugment import data, models
+from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.data.splits import DataSet, Split
+from teachaugment.engine import build
+from teachaugment.engine.display import TrainingDisplay
 from teachaugment.errors import UserError
 from teachaugment.presets import PRESETS, layer
 
@@ -146,7 +148,7 @@ def test_a_preset_builds_and_runs_two_steps_at_reduced_width(name, folder):
     _, dataset = few(full.data.path, folder)
     trainer = build.build(small, dataset)
     assert trainer.steps_per_epoch == 2
-    record = trainer.train_epoch(logs.Display(trainer.total_steps))
+    record = trainer.train_epoch(TrainingDisplay(trainer.total_steps))
     assert trainer.step == 2 and np.isfinite(record["train"]["loss"]) and np.isfinite(record["teach"]["objective"])
     warm = 2 / 10 if full.optim.warmup_epochs else 1  # the second of five epochs' steps, or nearly the peak
     assert record["lr"] == pytest.approx(full.optim.lr * warm, rel=1e-3)

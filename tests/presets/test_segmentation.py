@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from teachaugment import build, logs
-from teachaugment.config import Config, Layer, resolve
+from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.data.splits import DataSet, Split
+from teachaugment.engine import build
+from teachaugment.engine.display import TrainingDisplay
 from teachaugment.presets import PRESETS, layer
 
 MIOU = {"cityscapes-fcn32s": "72.1", "cityscapes-pspnet": "78.8", "cityscapes-deeplabv3": "79.4"}
@@ -46,6 +47,6 @@ def test_a_preset_builds_and_runs_two_steps_with_a_small_backbone(name):
     small = {"model__name": config(name).model.name.replace("101", "18"), "model__pretrained": False}
     size = {"train__batch_size": 2, "train__accumulate": 1, "teach__n_inner": 2, "device": "cpu"}
     trainer = build.build(config(name, **small, **size), dataset)
-    record = trainer.train_epoch(logs.Display(trainer.total_steps))
+    record = trainer.train_epoch(TrainingDisplay(trainer.total_steps))
     assert trainer.step == 2 and np.isfinite(record["train"]["loss"]) and np.isfinite(record["teach"]["objective"])
     assert record["lr"] == pytest.approx(5e-3 * (1 - 1 / 600) ** 0.9)

@@ -26,11 +26,13 @@ import torch
 import torch._dynamo  # which DistributedDataParallel imports: once here, and not in every forked process
 from PIL import Image
 
-from teachaugment import build, checkpoint, cli, logs
-from teachaugment.build import load_data
-from teachaugment.config import Config, Layer, resolve
+from teachaugment.commands import cli
+from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.data import DataSet
-from teachaugment.train import Trainer
+from teachaugment.engine import build, checkpoint, directory
+from teachaugment.engine.build import load_data
+from teachaugment.engine.display import TrainingDisplay
+from teachaugment.engine.trainer import Trainer
 
 SETTINGS = {
     "data.size": 8, "data.per_class": 5, "data.val_fraction": 0.2, "train.batch_size": 8, "train.epochs": 3,
@@ -142,7 +144,7 @@ class Lab:
 
     def train(self, path: Path, *more: object, prepare: Prepare = nothing, **changed: Any) -> Process:
         """Begin a run, or go on with it if there is one."""
-        if (path / logs.CONFIG).exists():
+        if (path / directory.CONFIG).exists():
             return self.start("train", "--resume", path, *more, prepare=prepare)
         changed = {**SETTINGS, **{key.replace("__", "."): value for key, value in changed.items()}}
         flags = [f"--{key}={value}" for key, value in changed.items()]
@@ -179,7 +181,7 @@ class Lab:
 
     def lines(self, path: Path) -> list[dict[str, Any]]:
         """The log without what depends on the clock."""
-        records = [json.loads(line) for line in (path / logs.LOG).read_text().splitlines()]
+        records = [json.loads(line) for line in (path / directory.LOG).read_text().splitlines()]
         return [{key: value for key, value in record.items() if key != "time"} for record in records]
 
     def unlike(self, a: Path, b: Path) -> list[str]:
@@ -191,8 +193,8 @@ class Lab:
                 for key in ("output", "data", "train"):
                     state["config"].pop(key)
             found += differences(first, second, name)
-        found += differences(self.lines(a), self.lines(b), logs.LOG)
-        files = (logs.METRICS, logs.POLICY, logs.PICTURE)
+        found += differences(self.lines(a), self.lines(b), directory.LOG)
+        files = (directory.METRICS, directory.POLICY, directory.PICTURE)
         return found + [name for name in files if (a / name).read_bytes() != (b / name).read_bytes()]
 
     def same(self, path: Path, other: Path | None = None) -> None:
@@ -224,7 +226,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     torch.set_num_threads(1)
     laboratory = Lab(tmp_path_factory.mktemp("lab"))
     # What is imported on the way is then there in all the processes that are forked.
-    build.build(laboratory.config, laboratory.load(laboratory.config)).train_epoch(logs.Display(1))
+    build.build(laboratory.config, laboratory.load(laboratory.config)).train_epoch(TrainingDisplay(1))
     began = time.monotonic()
     laboratory.finish(laboratory.reference)
     laboratory.seconds = time.monotonic() - began

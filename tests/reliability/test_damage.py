@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from teachaugment import checkpoint
+from teachaugment.engine import checkpoint
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.slow)])

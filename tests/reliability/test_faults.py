@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from teachaugment import checkpoint, logs, run
+from teachaugment.engine import checkpoint, directory, log, run
 
 WITHIN = 60  # seconds
 
@@ -132,7 +132,7 @@ def test_a_folder_that_has_changed_is_not_gone_on_with(lab, photos, streaming):
 
 def test_a_log_that_cannot_be_written(lab, record):
     """The disk is full for the log alone: no checkpoint gets ahead of it."""
-    path, real = lab.fresh(), logs.os.fsync
+    path, real = lab.fresh(), log.os.fsync
 
     def prepare() -> None:
         count = 0
@@ -144,10 +144,10 @@ def test_a_log_that_cannot_be_written(lab, record):
                 raise OSError(28, "No space left on device")
             real(descriptor)
 
-        logs.os = type("os", (), {**vars(os), "fsync": staticmethod(fsync)})
+        log.os = type("os", (), {**vars(os), "fsync": staticmethod(fsync)})
 
     process = lab.train(path, prepare=prepare)
-    ended_well_badly(process, path, "cannot write", logs.LOG)
+    ended_well_badly(process, path, "cannot write", directory.LOG)
     lab.finish(path)
     lab.same(path)
     record("a line of the log that cannot be written: one line, then resumed: the same", 1)

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from teachaugment import checkpoint, files
+from teachaugment import files
+from teachaugment.engine import checkpoint
 
 
 def killed_in_a_save(operation: str, number: int):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from teachaugment import checkpoint, finite, logs
 from teachaugment.algorithm import TeachAugment
-from teachaugment.precision import Precision
+from teachaugment.engine import checkpoint, directory, finite
+from teachaugment.engine.precision import Precision
+from teachaugment.engine.trainer import Trainer
 from teachaugment.tasks.classification import Classification
-from teachaugment.train import Trainer
 
 STEP = 7  # in the second epoch, where there is a checkpoint already
 
@@ -131,7 +131,7 @@ def test_a_number_that_is_not_finite_stops_a_run_in_its_step(lab, record, places
         named = re.search(r"error: (.*) is not finite at step (\d+);", error)
         assert named and named[1].startswith(says) and STEP <= int(named[2]) <= STEP + 1, error
         assert steps_saved(path) == int(named[2]) - 1
-        assert not (path / logs.METRICS).exists()
+        assert not (path / directory.METRICS).exists()
     record("a number that is not finite, --on-nan stop: named, stopped in its step, no checkpoint has it", len(places))
 
 

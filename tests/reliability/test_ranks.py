@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from teachaugment import checkpoint, logs
 from teachaugment.algorithm import TeachAugment
-from teachaugment.train import Trainer
+from teachaugment.engine import checkpoint, directory
+from teachaugment.engine.trainer import Trainer
 
 from .conftest import SETTINGS, Lab, Prepare, Process, nothing, signalled
 
@@ -32,7 +32,7 @@ def both(lab: Lab, path: Path, *prepare: Prepare) -> list[Process]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     flags = [f"--{key}={value}" for key, value in {**SETTINGS, "train.batch_size": 4}.items()]
-    words = ["--resume", path] if (path / logs.CONFIG).exists() else [*flags, "--output", path]
+    words = ["--resume", path] if (path / directory.CONFIG).exists() else [*flags, "--output", path]
     found = []
     for rank in range(2):
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}

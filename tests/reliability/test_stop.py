@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from teachaugment import checkpoint, evaluate, logs, precision, progress, run, train
 from teachaugment.algorithm import TeachAugment
-from teachaugment.interrupts import Interrupts
+from teachaugment.engine import checkpoint, directory, evaluate, log, precision, run
+from teachaugment.engine import epoch_sums as progress
+from teachaugment.engine import trainer as train
+from teachaugment.engine.interrupts import Interrupts
 from teachaugment.teachers import EMATeacher
 
 from .conftest import signalled
@@ -27,7 +29,7 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "an evaluation": (evaluate, "sums", 6),
     "counting an epoch": (train.Trainer, "end_epoch", 3),
     "adding up an epoch": (progress.Progress, "results", 3),
-    "the log": (logs.Log, "write", 4),
+    "the log": (log.Log, "write", 4),
     "a save": (checkpoint, "save", 14),
     "the end": (run, "finish", 1),
 }
@@ -121,7 +123,7 @@ def test_a_signal_ends_a_run_within_ten_seconds(lab, record, streaming, count):
 def test_a_second_signal_leaves_at_once(lab):
     path = lab.fresh()
     process = lab.train(path, prepare=lambda: setattr(train.Trainer, "train_step", lambda *_: time.sleep(600)))
-    lab.until((path / logs.LOG).exists, process)
+    lab.until((path / directory.LOG).exists, process)
     time.sleep(0.3)
     process.send(signal.SIGTERM)
     time.sleep(1.2)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from teachaugment import checkpoint, logs
+from teachaugment.engine import checkpoint, directory
 
 
 class Evil:
@@ -108,7 +108,7 @@ def test_nothing_in_a_file_runs(lab, record, tmp_path):
         if "RUN" in words:
             shutil.copytree(lab.reference, run)
             (run / checkpoint.PREVIOUS).unlink()
-            (run / logs.POLICY).unlink()
+            (run / directory.POLICY).unlink()
         make(file, made)
         places = {"FILE": str(file), "RUN": str(run), "OUT": str(here / "out")}
         process = lab.start(*(places.get(word, word) for word in words))

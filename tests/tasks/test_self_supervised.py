@@ -41,7 +41,7 @@ def test_everything_off_leaves_the_images():
 
 
 def test_crops_that_come_with_the_batch_are_not_cropped_again():
-    x = batch().replace(second=torch.rand(8, 3, 16, 16))
+    x = batch().replace(others=(torch.rand(8, 3, 16, 16),))
     made = task(flip=False, area=0.2, jitter=0, grey=0, blur=0).before(x, torch.Generator())
     assert torch.equal(made.image, x.image) and torch.equal(made.second, x.second)
 
@@ -91,7 +91,7 @@ def test_the_strategy_gets_both_views_and_the_model_normalised_ones():
     model = network()
 
     def strategy(b: Batch) -> Batch:
-        return b.replace(image=torch.zeros_like(b.image), second=torch.ones_like(b.second))
+        return b.replace(image=torch.zeros_like(b.image), others=(torch.ones_like(b.others[0]),))
 
     def spy(image: torch.Tensor) -> Embedding:
         saw.append(image)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from teachaugment import build, checkpoint, logs, restore
-from teachaugment.cli import main
-from teachaugment.config import Config, Layer, resolve
+from teachaugment.commands.cli import main
+from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.engine import build, checkpoint, directory, restore
+from teachaugment.engine.run import run
+from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
-from teachaugment.policy import load_policy
-from teachaugment.run import run
-from teachaugment.train import Trainer
+from teachaugment.policy.policy import load_policy
 
 TINY = {
     "task": "simsiam", "data.size": 8, "data.per_class": 3, "train.batch_size": 8, "train.epochs": 3,
@@ -36,7 +36,7 @@ def few_tests(trainer: Trainer) -> Trainer:
 
 def train(path: Path, **changed: Any) -> dict[str, Any]:
     config = tiny(output=str(path), **changed)
-    return run(few_tests(build.build(config)), logs.create_run(config))
+    return run(few_tests(build.build(config)), directory.create_run(config))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -55,13 +55,13 @@ def simsiam(tmp_path_factory) -> Path:
 
 
 def test_a_run_leaves_two_policies_and_says_how_good_the_features_are(simsiam):
-    metrics = json.loads((simsiam / logs.METRICS).read_text())
+    metrics = json.loads((simsiam / directory.METRICS).read_text())
     assert metrics["test"].keys() == {"target", "teacher"}
     assert 0 <= metrics["test"]["target"]["knn"] <= 1 and metrics["test"]["target"]["images"] == 50
     images = torch.rand(3, 3, 8, 8)
-    for name in (logs.POLICY, logs.SECOND_POLICY):
+    for name in (directory.POLICY, directory.SECOND_POLICY):
         assert load_policy(simsiam / name)(images).shape == images.shape
-    lines = [json.loads(line) for line in (simsiam / logs.LOG).read_text().splitlines()]
+    lines = [json.loads(line) for line in (simsiam / directory.LOG).read_text().splitlines()]
     epoch = lines[1]
     assert {"loss", "spread", "rank"} <= epoch["train"].keys() and "knn" in lines[3]["test"]["target"]
     assert {"objective", "p_color_1", "p_geometric_2"} <= epoch["teach"].keys()
@@ -93,7 +93,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(task, tmp_path, monkeypatch)
     for state in (first, second):
         del state["config"]["output"]
     assert same(first, second)
-    assert (whole / logs.METRICS).read_bytes() == (part / logs.METRICS).read_bytes()
+    assert (whole / directory.METRICS).read_bytes() == (part / directory.METRICS).read_bytes()
 
 
 @pytest.mark.parametrize("strategy", ["none", "trivialaugment", "randaugment"])
@@ -109,7 +109,7 @@ def test_each_view_gets_a_draw_of_its_own():
     assert out.second is not None and out.image.shape == out.second.shape
     from teachaugment.batch import Batch
 
-    twice = trainer.augment(Batch(image, second=image))
+    twice = trainer.augment(Batch(image, others=(image,)))
     assert not torch.equal(twice.image, twice.second)
 
 
@@ -163,7 +163,7 @@ def test_linear_evaluation_says_what_is_wrong(simsiam, capsys):
 
 
 def test_the_untrained_network_has_the_runs_own_initial_weights(simsiam):
-    from teachaugment.features import untrained
+    from teachaugment.engine.features import untrained
 
     trainer, _ = restore.restored(tiny(output=str(simsiam)), simsiam)
     start = build.build(tiny())

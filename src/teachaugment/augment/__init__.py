@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UserError, nearest
-from .augmenter import Augmenter
-from .dda import DDAAugmenter
-from .neural import NeuralAugmenter
-from .online import OnlineAugmenter
+from teachaugment.augment.augmenter import Augmenter
+from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment.augment.rivals.dda import DDAAugmenter
+from teachaugment.augment.rivals.online import OnlineAugmenter
+from teachaugment.errors import UserError, nearest
 
 AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (NeuralAugmenter, DDAAugmenter, OnlineAugmenter)}
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch
-from .mlp import Live, Sources
+from teachaugment.augment.mlp import Live, Sources
+from teachaugment.batch import Batch
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .functional import bounded, lattice, lattice_lookup, triangle_wave
-from .mlp import MLP, SubNetwork
+from teachaugment.augment.functional import bounded, lattice, lattice_lookup, triangle_wave
+from teachaugment.augment.mlp import MLP, SubNetwork
 
 LATTICE = 17  # points per channel; see docs/performance.md for error and time against the per-pixel form
 

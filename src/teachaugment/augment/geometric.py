@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .functional import bounded
-from .mlp import MLP
+from teachaugment.augment.functional import bounded
+from teachaugment.augment.mlp import MLP
 
 
 class GeometricAugmentation(nn.Module):

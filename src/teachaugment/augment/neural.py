@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..batch import IGNORE, Batch
-from . import augmenter
-from .augmenter import Augmenter, in_full_precision
-from .color import ColorAugmentation, ColorDraw
-from .functional import affine_warp, bernoulli, warp_mask
-from .geometric import GeometricAugmentation
-from .mlp import Sources, context_rows
+from teachaugment.augment import augmenter
+from teachaugment.augment.augmenter import Augmenter, in_full_precision
+from teachaugment.augment.color import ColorAugmentation, ColorDraw
+from teachaugment.augment.functional import affine_warp, bernoulli, warp_mask
+from teachaugment.augment.geometric import GeometricAugmentation
+from teachaugment.augment.mlp import Sources, context_rows
+from teachaugment.batch import IGNORE, Batch
 
 
 @dataclass(frozen=True)

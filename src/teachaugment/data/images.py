@@ -17,7 +17,7 @@ from teachaugment.data import cache
 from teachaugment.data.decode import BadImage, decode, dimensions, endings
 from teachaugment.data.splits import STATISTICS, DataSet, Split, few, hold_out, statistics
 from teachaugment.errors import UserError
-from teachaugment.waiting import progress
+from teachaugment.progress import progress
 
 IN_MEMORY_BYTES = 10**9  # decoded; "auto" streams what is larger
 TEST_FRACTION = 0.2  # of a folder that comes without a test split

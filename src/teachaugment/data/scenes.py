@@ -20,7 +20,7 @@ from teachaugment.data.images import IN_MEMORY_BYTES, TEST_FRACTION, FolderSplit
 from teachaugment.data.pairs import PairSplit, check_sizes
 from teachaugment.data.splits import STATISTICS, DataSet, Split, hold_out, statistics
 from teachaugment.errors import UserError
-from teachaugment.waiting import progress
+from teachaugment.progress import progress
 
 NO_CLASS = ("void", "ignore")  # names that mean that nothing is known
 SPLITS = ("train", "test", "val")

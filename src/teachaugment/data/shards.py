@@ -28,7 +28,7 @@ from teachaugment.data.decode import BadImage, bad, endings, fit, opened
 from teachaugment.data.images import LARGE, SMALL, TEST_FRACTION, FolderSplit, finish
 from teachaugment.data.splits import DataSet, few, hold_out
 from teachaugment.errors import UserError
-from teachaugment.waiting import progress
+from teachaugment.progress import progress
 
 WINDOW = 16  # shards whose images are mixed with each other: so many files are read from at a time
 LABELS = ("cls", "label", "class", "class_name")  # in a .json member

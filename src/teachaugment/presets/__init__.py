@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from teachaugment.config import Layer, default
+from teachaugment.config.resolve import Layer, default
 from teachaugment.errors import UserError, nearest
 from teachaugment.presets import classification, segmentation, self_supervised
 

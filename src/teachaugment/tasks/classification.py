@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from teachaugment.augment import fixed
-from teachaugment.augment.mix import mix
+from teachaugment.augment.mixing import mix
 from teachaugment.batch import Batch
 from teachaugment.tasks import Augment, Stateless
 from teachaugment.tasks.normalize import Normalize

@@ -61,11 +61,11 @@ class SelfSupervised(Stateless):
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         """Two views of each image. Images that stream from disk come as two crops already."""
-        first, second = batch.image, batch.second
-        if second is None:
-            first, second = (self._crop(batch.image, generator) for _ in range(2))
-        image, second = self._colored(first, generator), self._colored(second, generator)
-        return batch.replace(image=image, second=second, mask=None)
+        views = (batch.image, *batch.others)
+        if len(views) == 1:
+            views = tuple(self._crop(batch.image, generator) for _ in range(2))
+        image, *others = (self._colored(view, generator) for view in views)
+        return batch.replace(image=image, others=tuple(others), mask=None)
 
     def _crop(self, image: Tensor, generator: torch.Generator) -> Tensor:
         return fixed.resized_crop(image, self.area, generator) if self.area < 1 else image
@@ -84,10 +84,9 @@ class SelfSupervised(Stateless):
         self, model: Callable[[Tensor], Embedding], batch: Batch, augment: Augment, generator: torch.Generator
     ) -> tuple[Tensor, Embedding, Batch]:
         seen = augment(batch)
-        assert seen.second is not None
-        first, second = self.normalize(seen.image), self.normalize(seen.second)
+        first, second = (self.normalize(view) for view in (seen.image, *seen.others))
         loss, output = self.compare(model, first, second)
-        return loss, output, seen.replace(image=first, second=second)
+        return loss, output, seen.replace(image=first, others=(second,))
 
     def compare(self, model: Callable[[Tensor], Embedding], first: Tensor, second: Tensor) -> tuple[Tensor, Embedding]:
         """The loss between two views, and what the model makes of the first."""

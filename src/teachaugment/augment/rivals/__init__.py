@@ -1,0 +1,1 @@
+"""Augmenters that the paper's is compared with."""

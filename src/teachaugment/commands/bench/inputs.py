@@ -1,0 +1,55 @@
+"""Whether reading keeps up: one batch of in-memory data against one step of a small network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from teachaugment.batch import Batch
+from teachaugment.commands.bench.clock import interleave, ratio, summary
+from teachaugment.commands.bench.objects import Normalize
+from teachaugment.commands.bench.plan import Plan
+from teachaugment.data.loader import batches
+from teachaugment.data.splits import Split
+from teachaugment.models import create
+
+
+def measure(plan: Plan, device: torch.device) -> dict[str, Any]:
+    torch.manual_seed(0)
+    target = create(plan.input_model, plan.classes).to(device).train()
+    optimizer = torch.optim.SGD(target.parameters(), lr=0.01, momentum=0.9)
+    normalize = Normalize().to(device)
+    n = max(plan.input_images, plan.batch_size)
+    split = Split(
+        torch.randint(256, (n, 3, plan.size, plan.size), dtype=torch.uint8), torch.randint(plan.classes, (n,))
+    )
+
+    def endless() -> Iterator[Batch]:
+        for epoch in count():
+            yield from batches(split, plan.batch_size, seed=0, epoch=epoch, shuffle=True, device=device, drop_last=True)
+
+    stream = endless()
+    batch = next(stream)
+    assert batch.label is not None
+    label = batch.label
+
+    def step() -> None:
+        loss = F.cross_entropy(target(normalize(batch.image)), label)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    cases = [("step", step), ("input", lambda: next(stream))]
+    rounds = interleave(cases, device, plan.repeats, plan.budget, "input")
+    return {
+        "model": plan.input_model,
+        "batch_size": plan.batch_size,
+        "size": plan.size,
+        "images": n,
+        "seconds": summary(rounds),
+        "of_a_step": ratio(rounds, "input", "step"),
+    }

@@ -1,0 +1,208 @@
+"""The command's flags and what it prints. Nothing slow is imported before they have been checked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from teachaugment.commands.compare.comparisons import COMPARISONS, Comparison, Entry, entries, find
+from teachaugment.commands.compare.plan import BASE, Run, configure, identity, plan, split_strategies
+from teachaugment.config.flags import add_settings, as_words, given_layers, positive, read_words
+from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.engine.directory import short_name
+from teachaugment.errors import UserError
+
+if TYPE_CHECKING:
+    from teachaugment.commands.compare.rows import Row
+    from teachaugment.commands.compare.statistics import Group
+
+STRATEGIES = "none,trivialaugment,teachaugment"
+RESULTS, TABLE = "results.jsonl", "table"  # files in the output directory
+USAGE = "teachaugment compare [NAME] [--strategies A,B,…] [--seeds N] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
+EXAMPLES = """\
+examples:
+  teachaugment compare --data photos --strategies none,trivialaugment,teachaugment --seeds 5 --epochs 100
+  teachaugment compare --strategies none,teachaugment:teach.n_inner=1,teachaugment --data.per_class 50
+  teachaugment compare objectives --data photos --seeds 3            a comparison of the paper
+  teachaugment compare teachers --model wrn-16-1 --stronger wrn-16-2
+  teachaugment compare --from runs/compare-photos-cnn-4/results.jsonl --markdown
+
+For each seed all strategies have the same initial weights, data order and budget. A strategy may carry settings of its
+own, after colons. Stop it and give the same command again: finished runs are not repeated, others go on where they
+were. The first strategy is the one the others are compared to.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    names = ", ".join(COMPARISONS)
+    parser.add_argument("name", metavar="NAME", nargs="?", help=f"a comparison of the paper: {names}")
+    parser.add_argument("--strategies", metavar="A,B,…", help=f"what to compare, the baseline first [{STRATEGIES}]")
+    parser.add_argument(
+        "--seeds", metavar="N", type=positive, default=5, help="runs of each strategy, from --seed on [5]"
+    )
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, help="runs side by side [one on a GPU, one for each core]"
+    )
+    parser.add_argument("--output", metavar="DIR", help="where runs and tables go [a name under runs/]")
+    parser.add_argument("--results", metavar="FILE", help=f"JSON lines of the finished runs [OUTPUT/{RESULTS}]")
+    parser.add_argument("--from", metavar="FILE", dest="source", help="train nothing; the tables of a results file")
+    parser.add_argument("--split", choices=("test", "val"), default="test", help="which metric the table shows [test]")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--stronger", metavar="MODEL", help="for the comparison teachers: the stronger network")
+    parser.add_argument("--preset", metavar="PRESET", help="an experiment by name; see teachaugment presets")
+    parser.add_argument("--config", metavar="FILE", help="settings in YAML")
+    add_settings(parser, without=("output", "augment.strategy"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    named = find(arguments.name) if arguments.name else None
+    if named and arguments.strategies:
+        raise UserError(f"the comparison {arguments.name} has its strategies; leave out --strategies or the name")
+    if arguments.stronger and not (named and named.stronger):
+        raise UserError("--stronger belongs to the comparison teachers; write it as teachaugment compare teachers")
+    return show(arguments, named) if arguments.source else train(arguments, named)
+
+
+def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
+    """Train what is missing, then print and write the table."""
+    given = arguments.preset, arguments.config, arguments.chosen
+    layers, flags = given_layers(*given), as_words(*given)
+    config = resolve(BASE, *layers)
+    wanted = chosen(arguments, named, config)
+    seeds = range(config.seed, config.seed + arguments.seeds)
+    output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
+    runs = plan(layers, [entry.strategy for entry in wanted], seeds, output)
+    results = Path(arguments.results) if arguments.results else output / RESULTS
+
+    from teachaugment.commands.compare import report, rows, runner
+    from teachaugment.commands.compare.progress import Progress
+
+    jobs, threads = side_by_side(config, arguments.jobs, len(runs))
+    with runner.alone(output) as lock:
+        done = {key: row for row in rows.read(results) if (key := rows.key(row)) is not None}
+
+        def keep(run: Run) -> None:
+            done[run.key] = rows.collect(run, flags, threads)
+            rows.append(results, done[run.key])
+
+        for each in runs:
+            if each.key not in done and rows.finished(each):
+                keep(each)  # it ended, but was not noted any more
+        needed = {each.needs for each in runs if each.key not in done}
+        todo = [r for r in runs if r.key not in done or (r in needed and not rows.finished(r))]
+        print(opening(config, wanted, runs, todo, jobs, threads, output), file=sys.stderr, flush=True)
+        progress = Progress(runs, done, jobs)
+        try:
+            runner.train_all(todo, jobs, threads, keep, progress, lock)
+        except KeyboardInterrupt:
+            print("teachaugment: interrupted; the same command goes on from here", file=sys.stderr)
+            return 130
+        summary = summarized(groups(wanted, layers, seeds, done), arguments, named, config, flags)
+        report.write(summary, output, arguments.name or TABLE)
+    print(printed(summary, arguments.markdown))
+    print(f"\n{output}/", file=sys.stderr)
+    files = {f"{arguments.name or TABLE}{ending}": what for ending, what in report.FILES.items()}
+    files |= {"runs": "the runs, each with its model, log and pictures"}
+    files |= {RESULTS: "what is kept of each run"} if not arguments.results else {}
+    print("\n".join(f"  {name:<14} {what}" for name, what in files.items()), file=sys.stderr)
+    return 0
+
+
+def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
+    """The tables of a results file, one for each set of settings that its rows share."""
+    from teachaugment.commands.compare import report, rows
+
+    source = Path(arguments.source)
+    found = rows.read(source)
+    if not found:
+        raise UserError(f"--from {source} {'has no rows' if source.exists() else 'does not exist'}")
+    known = [(key, row) for row in found if (key := rows.key(row)) is not None]
+    if len(known) < len(found):
+        print(f"teachaugment: {len(found) - len(known)} rows have settings of another version", file=sys.stderr)
+    sets: dict[str, list[tuple[str, Row]]] = {}
+    for key, row in known:
+        sets.setdefault(identity(configure(read_words(row["flags"]), "none", 0)), []).append((key, row))
+    for number, some in enumerate(sets.values()):
+        flags = some[0][1]["flags"]
+        layers = read_words(flags)
+        config = resolve(BASE, *layers)
+        written = dict.fromkeys(row["strategy"] for _, row in some)
+        wanted = chosen(arguments, named, config, list(written))
+        seeds = sorted({row["seed"] for _, row in some})
+        summary = summarized(groups(wanted, layers, seeds, dict(some)), arguments, named, config, flags)
+        print(("\n" if number else "") + printed(summary, arguments.markdown))
+        if arguments.output:
+            name = arguments.name or TABLE
+            report.write(summary, Path(arguments.output), f"{name}-{number + 1}" if len(sets) > 1 else name)
+    return 0
+
+
+def chosen(
+    arguments: argparse.Namespace, named: Comparison | None, config: Config, otherwise: Sequence[str] = ()
+) -> list[Entry]:
+    """The rows of the table: the comparison's, or the strategies by themselves."""
+    if named is not None:
+        return entries(named, config.model.name, arguments.stronger)
+    if arguments.strategies or not otherwise:
+        otherwise = split_strategies(arguments.strategies or STRATEGIES)
+    return [Entry(strategy, strategy) for strategy in otherwise]
+
+
+def groups(wanted: Sequence[Entry], layers: Sequence[Layer], seeds: Sequence[int], done: dict[str, Row]) -> list[Group]:
+    """The finished runs of each strategy, by seed."""
+    from teachaugment.commands.compare.statistics import Group
+
+    found = []
+    for entry in wanted:
+        keys = {seed: identity(configure(layers, entry.strategy, seed)) for seed in seeds}
+        kept = {seed: done[key] for seed, key in keys.items() if key in done}
+        found.append(Group(entry.label, entry.strategy, kept, entry.paper))
+    return found
+
+
+def summarized(
+    found: Sequence[Group], arguments: argparse.Namespace, named: Comparison | None, config: Config, flags: list[str]
+) -> dict[str, Any]:
+    from teachaugment.commands.compare.statistics import summarize
+
+    what = f"{config.model.name} on {Path(config.data.path).name}, {config.train.epochs} epochs"
+    title = f"{named.title}: {what}" if named else what
+    note = ""
+    if named is not None:
+        paper = f"Paper: {named.source}" + ("; shown as 100 − error." if any(g.paper for g in found) else ".")
+        note = " ".join([paper, *([named.note[0].upper() + named.note[1:] + "."] if named.note else [])])
+    return {"title": title, "flags": flags, **summarize(found, arguments.split), "note": note}
+
+
+def printed(summary: dict[str, Any], as_markdown: bool) -> str:
+    from teachaugment.commands.compare import report
+    from teachaugment.show.table import markdown
+
+    return markdown([report.as_table(summary)]) if as_markdown else report.as_text(summary)
+
+
+def side_by_side(config: Config, jobs: int | None, runs: int) -> tuple[int, int]:
+    """Runs at a time, and threads of each: a GPU is for one run, a core of a CPU too. OMP_NUM_THREADS holds if set."""
+    from teachaugment.engine.build import device
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = jobs or (min(cores, runs) if device(config.device).type == "cpu" else 1)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return jobs, int(given) if given.isdigit() else max(1, cores // jobs)
+
+
+def opening(
+    config: Config, wanted: Sequence[Entry], runs: list[Run], todo: list[Run], jobs: int, threads: int, output: Path
+) -> str:
+    """What is going to happen."""
+    seeds = len({run.seed for run in runs})
+    before = f", {len(runs) - len(todo)} of them done before" if len(todo) < len(runs) else ""
+    side = "one run at a time" if jobs == 1 else f"{jobs} runs side by side"
+    return (
+        f"{len(wanted)} strategies on {seeds} seed{'s' * (seeds > 1)}: {len(runs)} runs of {config.train.epochs} "
+        f"epochs{before}; {side}, {threads} thread{'s' * (threads > 1)} each; in {output}"
+    )

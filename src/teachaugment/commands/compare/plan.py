@@ -1,0 +1,114 @@
+"""From strategies and seeds to runs. For one seed all runs share everything but what their strategy sets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from teachaugment.config.resolve import SETTINGS, Config, Layer, flatten, resolve, to_dict
+from teachaugment.config.settings import as_text
+from teachaugment.errors import UserError
+
+BASE = Layer({"train.tensorboard": False}, {"train.tensorboard": "train.tensorboard"})  # weaker than anything given
+FREE = ("output", "device", "data.workers")  # settings that do not make two runs different
+LONG = {setting.metadata["flag"]: key for key, setting in SETTINGS.items() if setting.metadata["flag"]}
+TRAINED = "@"  # as a teacher, "@wrn-16-2" is that network, trained first without augmentation, on the same seed
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training, in a directory of its own."""
+
+    strategy: str  # as the user wrote it: a name, and settings of its own
+    seed: int
+    config: Config
+    path: Path
+    needs: Run | None = None  # the run whose target is the teacher here
+
+    @property
+    def key(self) -> str:
+        return identity(self.config)
+
+    @property
+    def epochs(self) -> int:
+        return self.config.train.epochs
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, seed {self.seed}"
+
+
+def split_strategies(text: str) -> list[str]:
+    """The strategies of ``--strategies``, by commas."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise UserError(f"--strategies has {twice[0]} twice")
+    if not found:
+        raise UserError("--strategies must name strategies by commas, such as none,trivialaugment,teachaugment")
+    return found
+
+
+def strategy_layer(strategy: str) -> Layer:
+    """``teachaugment:teach.n_inner=1:teach.n_buffer=2`` as settings."""
+    name, *own = strategy.split(":")
+    values, names = {"augment.strategy": name}, {"augment.strategy": "--strategies"}
+    for setting in own:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError(f"--strategies {strategy}: {setting!r} must be a setting such as teach.n_inner=1")
+        key = LONG.get(key, key)
+        values[key], names[key] = value, f"--strategies {strategy}: {key}"
+    return Layer(values, names)
+
+
+def configure(layers: Sequence[Layer], strategy: str, seed: int) -> Config:
+    """The settings of one run, but for its directory."""
+    own = Layer({"seed": seed}, {"seed": "--seed"})
+    return resolve(BASE, *layers, strategy_layer(strategy), own)
+
+
+def identity(config: Config) -> str:
+    """What sets a run apart from others: its settings beside the defaults. A new setting leaves it as it was."""
+    flat = {key: list(value) if isinstance(value, tuple) else value for key, value in _changed(config).items()}
+    return json.dumps({key: value for key, value in sorted(flat.items()) if key not in FREE})
+
+
+def words(config: Config) -> list[str]:
+    """The flags that make this configuration."""
+    return [f"--{key}={as_text(value)}" for key, value in _changed(config).items()]
+
+
+def _changed(config: Config) -> dict[str, object]:
+    flat = flatten(to_dict(config), "")
+    return {key: value for key, value in flat.items() if SETTINGS[key].parse(value) != SETTINGS[key].default}
+
+
+def plan(layers: Sequence[Layer], strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
+    """All runs, seed by seed, and each after the one it needs."""
+    runs: dict[str, Run] = {}
+
+    def add(strategy: str, seed: int) -> Run:
+        config = configure(layers, strategy, seed)
+        key = identity(config)
+        if key in runs:
+            return runs[key]
+        teacher, needs = config.teach.teacher or "", None
+        if teacher.startswith(TRAINED) and config.augment.strategy != "none":
+            model = teacher.removeprefix(TRAINED)
+            needs = add("none" if model == config.model.name else f"none:model.name={model}", seed)
+        slug = re.sub(r"[^A-Za-z0-9_.=]+", "-", strategy)[:80]
+        path = output / "runs" / f"{slug}-seed{seed}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        runs[key] = Run(strategy, seed, replace(config, output=str(path)), path, needs)
+        return runs[key]
+
+    for seed in seeds:
+        made: dict[str, str] = {}
+        for strategy in strategies:
+            key = add(strategy, seed).key
+            if key in made:
+                raise UserError(f"{made[key]} and {strategy} have the same settings; name one of them")
+            made[key] = strategy
+    return list(runs.values())

@@ -1,0 +1,114 @@
+"""What is kept of a finished run: one JSON line in the results file. Rows outlive the runs' directories."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from teachaugment.commands.compare.plan import Run, configure, identity
+from teachaugment.config.flags import read_words
+from teachaugment.config.sections import SELF_SUPERVISED
+from teachaugment.engine import directory
+from teachaugment.errors import UserError
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; a last line without its end, of a process that was killed while writing, does not count."""
+    if not path.exists():
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the results {path}: {getattr(error, 'strerror', None) or 'not a text'}") from None
+    rows = []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            row = json.loads(line)
+            if not {"strategy", "seed", "flags", "test", "seconds"} <= row.keys():
+                raise ValueError
+        except (ValueError, AttributeError):
+            raise UserError(f"{path}, line {number} is not a row of teachaugment compare") from None
+        rows.append(row)
+    return rows
+
+
+def append(path: Path, row: Row) -> None:
+    """Add a row and put it on the disk."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+") as file:
+            file.seek(0)
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)  # what a killed process left of a line
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def key(row: Row) -> str | None:
+    """The ``identity`` of the run a row is of; None when this version does not know its settings."""
+    try:
+        return identity(configure(read_words(row["flags"]), row["strategy"], row["seed"]))
+    except UserError:
+        return None
+
+
+def epochs_of(run: Run) -> list[dict[str, Any]]:
+    """The records of the epochs that a run has done."""
+    try:
+        lines = (run.path / directory.LOG).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [record for record in map(json.loads, lines) if record["event"] == "epoch"]
+
+
+def trained(run: Run) -> bool:
+    """Whether a run has left everything it leaves at its end."""
+    try:
+        last = (run.path / directory.LOG).read_bytes().split(b"\n")[-2:-1]
+    except FileNotFoundError:
+        return False
+    return (run.path / directory.METRICS).exists() and bool(last) and json.loads(last[0])["event"] == "end"
+
+
+def finished(run: Run) -> bool:
+    """Whether it is known what a run is worth: features that nobody has labelled need a linear classifier first."""
+    return trained(run) and (run.config.task not in SELF_SUPERVISED or (run.path / directory.LINEAR).exists())
+
+
+def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
+    """The row of a finished run, from its directory."""
+    metrics, epochs = json.loads((run.path / directory.METRICS).read_text(encoding="utf-8")), epochs_of(run)
+    metric, last = metrics["metric"], epochs[-1]
+    training = sum(record["time"]["seconds"] for record in epochs)
+    evaluation = sum(record["time"].get("evaluation_seconds", 0.0) for record in epochs)
+    test = {model: values[metric] for model, values in metrics["test"].items()}
+    val = {model: values[metric] for model, values in last.get("val", {}).items()}
+    if run.config.task in SELF_SUPERVISED:
+        found = json.loads((run.path / directory.LINEAR).read_text(encoding="utf-8"))["test"]
+        linear = {model: values["accuracy"] for model, values in found.items()}
+        measured = {"metric": "linear accuracy", "test": linear, "val": {}, "knn": {"test": test, "val": val}}
+    else:
+        measured = {"metric": metric, "test": test, "val": val}
+    return {
+        "strategy": run.strategy,
+        "seed": run.seed,
+        "flags": list(flags),
+        **measured,
+        f"train_{metric}": last["train"].get(metric),
+        "probabilities": metrics.get("probabilities"),
+        "seconds": round(training + evaluation, 1),
+        "train_seconds": round(training, 1),
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, "
+        + ("one thread per run" if threads == 1 else f"{threads} threads per run"),
+    }

@@ -1,0 +1,126 @@
+"""Train runs, each in a process of its own, some side by side. What was stopped goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from teachaugment.commands.compare.plan import Run, words
+from teachaugment.commands.compare.progress import Progress
+from teachaugment.commands.compare.rows import finished, trained
+from teachaugment.engine import checkpoint
+from teachaugment.errors import UserError
+
+POLL = 0.5  # seconds between two looks at the runs
+
+
+def train_all(
+    runs: Sequence[Run], jobs: int, threads: int, done: Callable[[Run], None], progress: Progress, lock: int | None
+) -> None:
+    """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
+    waiting, running = list(runs), dict[Run, subprocess.Popen]()
+    with noted_signals() as stopped:
+        try:
+            while waiting or running:
+                open_ = {*waiting, *running}
+                for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
+                    waiting.remove(run)
+                    running[run] = start(run, threads, lock)
+                time.sleep(POLL)
+                if stopped:
+                    raise KeyboardInterrupt
+                for run, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[run]
+                        if process.returncode or not trained(run):
+                            raise UserError(failure(run, process.returncode))
+                        if not finished(run):
+                            waiting.insert(0, run)
+                            continue
+                        done(run)
+                        progress.finished(run)
+                progress.show(waiting, list(running))
+        finally:
+            for process in running.values():
+                process.terminate()
+            for process in running.values():
+                process.wait()
+            progress.close()
+
+
+@contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM are noted, not raised: no process is lost between its start and the place that ends it."""
+    seen: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
+    """A process that trains the run, goes on with it, or tries its features; what it prints is in a file beside it."""
+    config = run.config
+    if run.needs is not None:
+        config = replace(config, teach=replace(config.teach, teacher=str(run.needs.path)))
+    resume = checkpoint.exists(run.path)
+    if not resume:
+        shutil.rmtree(run.path, ignore_errors=True)
+    run.path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["train", *words(config), *(["--resume", str(run.path)] if resume else [])]
+    if trained(run):
+        command = ["linear", str(run.path)]
+    with printed(run).open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "teachaugment", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            pass_fds=[lock] if lock is not None else [],
+        )
+
+
+def printed(run: Run) -> Path:
+    return run.path.with_name(f"{run.path.name}.txt")
+
+
+def failure(run: Run, code: int) -> str:
+    """One line about a run that ended badly: its own last words, and where all of them are."""
+    lines = printed(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = (lines or ["it printed nothing"])[-1].removeprefix("teachaugment: error: ")
+    how = f"was ended by signal {-code}" if code < 0 else f"failed: {last}"
+    return f"{run} {how}; what it printed is in {printed(run)}"
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[int | None]:
+    """Nobody else works in this directory, and no run is left that a killed command had started.
+
+    The lock is handed down to the runs, so that it is free only when the last of them has ended.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield None
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"{path} is in use by another teachaugment compare, or by the last run of one that was killed; "
+                "wait for it, or name another --output"
+            ) from None
+        yield file.fileno()

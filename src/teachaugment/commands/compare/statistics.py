@@ -1,0 +1,121 @@
+"""What the rows of a comparison say: means, and differences paired by seed with their confidence intervals."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from teachaugment.commands.compare.rows import Row
+from teachaugment.errors import UserError
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one strategy by seed, and what the paper says of it."""
+
+    label: str
+    strategy: str
+    rows: Mapping[int, Row]
+    paper: Mapping[str, float | None] = field(default_factory=dict)  # data -> error in percent
+
+
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The t with P(|T| < t) = confidence for Student's T, from its closed form at whole degrees of freedom."""
+
+    def inside(angle: float) -> float:
+        """P(|T| < √freedom · tan(angle)), Abramowitz and Stegun 26.7.3 and 26.7.4."""
+        sine, cosine = math.sin(angle), math.cos(angle)
+        odd = freedom % 2
+        total, term = 0.0, cosine if odd else 1.0
+        for k in range(2 + odd, freedom + 1, 2):
+            total += term
+            term *= cosine**2 * (k - 1) / k
+        return 2 / math.pi * (angle + sine * total) if odd else sine * total
+
+    low, high = 0.0, math.pi / 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) < confidence else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The confidence interval of the mean; one value has none."""
+    if len(values) < 2:
+        return None
+    half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    middle = statistics.mean(values)
+    return middle - half, middle + half
+
+
+def summarize(groups: Sequence[Group], split: str = "test", model: str = "target") -> dict[str, Any]:
+    """Everything the table shows, as plain data in percent; differences are to the first group."""
+    groups = [group for group in groups if group.rows]
+    if not groups:
+        raise UserError("no finished run to show")
+    metrics = {row.get("metric", "accuracy") for group in groups for row in group.rows.values()}
+    if len(metrics) > 1:
+        raise UserError(f"runs of different tasks cannot be compared: their metrics are {', '.join(sorted(metrics))}")
+    (metric,) = metrics
+    clock = "train_seconds" if all("train_seconds" in r for g in groups for r in g.rows.values()) else "seconds"
+    return {
+        "metric": metric,
+        "split": split,
+        "model": model,
+        "unit": "%",
+        "confidence": CONFIDENCE,
+        "baseline": groups[0].label,
+        "strategies": [_one(group, groups[0], metric, split, model, clock) for group in groups],
+    }
+
+
+def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clock: str) -> dict[str, Any]:
+    values = {seed: _value(row, split, model) for seed, row in sorted(group.rows.items())}
+    pairs = {seed: values[seed] - _value(baseline.rows[seed], split, model) for seed in values if seed in baseline.rows}
+    trained = [value for row in group.rows.values() if (value := row.get(f"train_{metric}")) is not None]
+    found: dict[str, Any] = {
+        "label": group.label,
+        "strategy": group.strategy,
+        "runs": len(values),
+        "mean": statistics.mean(values.values()),
+        "std": statistics.stdev(values.values()) if len(values) > 1 else None,
+        "values": values,
+        "difference": None,
+        "knn": _neighbours(group, split, model),
+        "train": 100 * statistics.mean(trained) if trained else None,
+        "seconds": statistics.mean(row[clock] for row in group.rows.values()),
+        "relative_time": _total(group, pairs, clock) / _total(baseline, pairs, clock) if pairs else None,
+        "paper_error": dict(group.paper),
+    }
+    if group is not baseline and pairs:
+        found["difference"] = {
+            "mean": statistics.mean(pairs.values()),
+            "interval": interval(list(pairs.values())),
+            "values": pairs,
+            "wins": sum(value > 0 for value in pairs.values()),
+            "pairs": len(pairs),
+        }
+    return found
+
+
+def _value(row: Row, split: str, model: str) -> float:
+    try:
+        return 100 * row[split][model]
+    except KeyError:
+        hint = "; --val-fraction holds out a validation split" if split == "val" else ""
+        raise UserError(f"the run of {row['strategy']}, seed {row['seed']} has no {split} metric{hint}") from None
+
+
+def _neighbours(group: Group, split: str, model: str) -> float | None:
+    """What nearest neighbours make of the features, beside the linear classifier."""
+    found = [row["knn"][split].get(model) for row in group.rows.values() if "knn" in row]
+    return 100 * statistics.mean(found) if found and None not in found else None
+
+
+def _total(group: Group, seeds: Mapping[int, Any], clock: str) -> float:
+    return max(1e-9, sum(group.rows[seed][clock] for seed in seeds))

@@ -1,0 +1,113 @@
+"""``teachaugment explore``: a page on this machine where an image meets a policy. Gradio is an extra."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from teachaugment.errors import UserError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+EXAMPLES = """\
+examples:
+  teachaugment explore                     the policy of the newest run under runs/
+  teachaugment explore runs/RUN
+  teachaugment explore policy.safetensors --port 7861 --no-browser
+"""
+
+HOST = "127.0.0.1"  # never anything else: the page is for the person at this machine
+DRAWN = "a class drawn for each version"
+VERSIONS, SIDE = 8, 320
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "policy", metavar="POLICY_OR_RUN", nargs="?", help="a policy file or a run directory; default: the newest run"
+    )
+    parser.add_argument("--port", metavar="N", type=int, help="default: the first free one from 7860 on")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    path = Path(arguments.policy) if arguments.policy else newest_run(Path("runs"))
+    page = interface(path)
+    launch(page, arguments.port, not arguments.no_browser)
+    return 0
+
+
+def launch(page: Any, port: int | None, browser: bool, wait: bool = True) -> Any:
+    """Serve the page on this machine only."""
+    quiet: dict[str, Any] = {"share": False, "quiet": True, "prevent_thread_lock": True}
+    try:
+        served = page.launch(server_name=HOST, server_port=port, inbrowser=browser, **quiet)
+    except OSError as error:
+        raise UserError(f"cannot open the page on {HOST}: {str(error).splitlines()[0]}") from None
+    print(f"{served[1]}  open on this machine only; stop it with Ctrl-C", flush=True)
+    if wait:
+        page.block_thread()
+    return served
+
+
+def newest_run(root: Path) -> Path:
+    """The run under ``root`` whose policy was written last."""
+    found = sorted(root.glob("*/policy.safetensors"), key=lambda file: file.stat().st_mtime)
+    if not found:
+        raise UserError(f"there is no run with a policy under {root}/; name a policy file or a run directory")
+    return found[-1].parent
+
+
+def interface(path: Path) -> Any:
+    """The page: drop an image, choose class, seed and strength, see versions of it."""
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing leaves this machine
+    try:
+        import gradio
+    except ImportError:
+        raise UserError("gradio is not installed; install it: pip install 'teachaugment[explore]'") from None
+    from teachaugment.policy.policy import load_policy
+
+    policy = load_policy(path)  # complains before the page opens
+    known = policy.augmenter.settings.classes
+    classes = [] if known is None else policy.classes or [str(i) for i in range(known)]
+
+    def versions(picture: Image.Image | None, chosen: str, seed: float, strength: float) -> list[Image.Image]:
+        return explore(path, picture, None if chosen == DRAWN else chosen, int(seed), float(strength))
+
+    with gradio.Blocks(title="TeachAugment") as page:
+        gradio.Markdown(
+            f"# What was learned\n`{path}`: {policy.provenance.get('data', 'unknown data')}. Drop an image."
+        )
+        with gradio.Row():
+            with gradio.Column(scale=1):
+                inputs: list[Any] = [
+                    gradio.Image(type="pil", label="image", sources=["upload", "clipboard"]),
+                    gradio.Dropdown([DRAWN, *classes], value=DRAWN, label="augmented as", visible=bool(classes)),
+                    gradio.Slider(0, 99, value=0, step=1, label="seed"),
+                    gradio.Slider(
+                        0, 1, value=1, step=0.05, label="strength", info="0 leaves the image, 1 is the policy"
+                    ),
+                ]
+            with gradio.Column(scale=2):
+                gallery = gradio.Gallery(label="versions", columns=4, format="png")
+        for part in inputs:
+            part.change(versions, inputs, gallery, show_progress="hidden")
+    return page
+
+
+def explore(
+    path: Path, picture: Image.Image | None, context: str | None, seed: int, strength: float
+) -> list[Image.Image]:
+    """Versions of an image; none without an image."""
+    from torchvision.transforms.v2.functional import to_pil_image
+
+    from teachaugment.commands.preview import draws, prepared
+    from teachaugment.policy.policy import load_policy
+
+    if picture is None:
+        return []
+    policy = load_policy(path, context=context, strength=strength)
+    shown = prepared(picture, policy, SIDE)
+    return [to_pil_image(version.clamp(0, 1)) for version in draws(policy, shown, VERSIONS, seed)]

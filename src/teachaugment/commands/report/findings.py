@@ -1,0 +1,58 @@
+"""Which rules of the diagnosis apply to a run, and with which numbers."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from teachaugment.commands.report import diagnosis
+from teachaugment.commands.report.diagnosis import Finding
+from teachaugment.commands.report.observe import Observation
+from teachaugment.commands.report.record import Record
+
+
+def findings(record: Record, seen: Observation | None) -> list[Finding]:
+    """What is wrong first."""
+    found: list[Finding] = []
+    accuracy = seen.accuracy if seen is not None else {}
+    result = record.result("target")
+    test, of = result.get("accuracy"), ""
+    if test is None:
+        test, of = result.get("pixel_accuracy"), "the pixels of "
+    if record.learns:
+        if seen is not None and seen.change is not None:
+            found.append(diagnosis.still_identity(seen.change))
+        if "teacher augmented" in accuracy:
+            found.append(diagnosis.recognised(accuracy["teacher plain"], accuracy["teacher augmented"], of))
+        if (distance := record.final("teach", "color_distance")) is not None:
+            found.append(diagnosis.colors_in_distribution(math.sqrt(max(distance, 0.0))))
+        if seen is not None and seen.variety is not None:
+            found.append(diagnosis.varied(seen.variety))
+        snapshots = record.final("teach", "snapshots")
+        if record.setting("teach.replay") and snapshots is not None:
+            effective = diagnosis.effective_snapshots(int(snapshots), float(record.setting("teach.replay_decay")))
+            found.append(diagnosis.replay_length(effective, int(record.setting("teach.n_buffer"))))
+    if "target plain" in accuracy and test is not None:
+        found.append(diagnosis.fits(accuracy["target plain"], test, of))
+    matrix = record.metrics.get("test", {}).get("target", {}).get("confusion")
+    if matrix and len(matrix) > 2:
+        total = max(sum(map(sum, matrix)), 1)
+        answers = [sum(row[j] for row in matrix) / total for j in range(len(matrix))]
+        found.append(diagnosis.answers_differ(max(answers), max(sum(row) / total for row in matrix)))
+    if (spread := record.final("train", "spread")) is not None:
+        found.append(diagnosis.representations_differ(spread))
+    return sorted(found, key=lambda finding: finding.fine)
+
+
+def shown(found: list[Finding]) -> str:
+    if not found:
+        return "<p>There is nothing to judge yet.</p>"
+    items = []
+    for f in found:
+        advice = f"<p class=advice><b>Try:</b> {escape(f.advice)}</p>" if f.advice else ""
+        kind, word = ("fine", "fine") if f.fine else ("problem", "look at this")
+        items.append(
+            f'<li class="{kind}"><span class="mark">{word}</span><div><h3>{escape(f.title)}</h3>'
+            f"<p>{escape(f.sentence)}</p>{advice}</div></li>"
+        )
+    return f'<ul class="findings">{"".join(items)}</ul>'

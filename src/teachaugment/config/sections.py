@@ -1,0 +1,220 @@
+"""The sections of a configuration, every setting with its default, its help and the values it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from teachaugment.config.settings import setting
+
+SELF_SUPERVISED = ("simsiam", "byol", "moco")
+TASKS = ("classification", "segmentation", *SELF_SUPERVISED)
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    path: str = setting(
+        "shapes",
+        "shapes, cifar10, cifar100, imagenet, cityscapes, hf:NAME, wds:SHARDS, a folder of images or an .npz file",
+        flag="data",
+    )
+    root: str | None = setting(
+        None, "where cifar10, cifar100, imagenet, cityscapes and hf: data are kept; none: ~/.cache/teachaugment"
+    )
+    size: int | None = setting(None, "side of the square images; none: the data's own", low=8)
+    per_class: int | None = setting(None, "use only the first N training images of each class", low=1)
+    val_fraction: float = setting(
+        0.0, "part of the training split held out for validation", flag="val-fraction", low=0, below=1
+    )
+    balance: bool = setting(False, "draw all classes equally often in training", flag="balance")
+    workers: int = setting(0, "processes that read images from disk; 0: this one", flag="workers", low=0)
+    bad_images: str = setting(
+        "error", "what to do with a file that cannot be decoded", flag="bad-images", choices=("error", "skip")
+    )
+    in_memory: str = setting(
+        "auto", "hold the decoded images in memory; auto: when they are small", choices=("auto", "always", "never")
+    )
+    crop: int | None = setting(
+        None, "segmentation: side of random crops of the training images; none: whole images", low=8
+    )
+    scale: float = setting(
+        1.0, "segmentation: magnify training images at random between 1/this and this; 1: off", low=1, high=10
+    )
+    ignore: int | None = setting(
+        None, "segmentation: a value of masks that counts for nothing, as 255 does", low=0, high=255
+    )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
+    pretrained: bool = setting(
+        False, "segmentation: start the backbone with ImageNet weights, which are downloaded", flag="pretrained"
+    )
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    lr: float = setting(0.1, "peak learning rate of the target", flag="lr", above=0)
+    momentum: float = setting(0.9, "momentum of SGD", low=0, below=1)
+    nesterov: bool = setting(True, "Nesterov's momentum")
+    weight_decay: float = setting(5e-4, "weight decay; never on biases and normalisation layers", low=0)
+    schedule: str = setting("cosine", "learning rate over the steps", choices=("cosine", "step", "poly", "constant"))
+    milestones: tuple[int, ...] = setting(
+        (), "epochs after which schedule 'step' divides by ten; empty: 1/3, 2/3 and 8/9 of the training", low=1
+    )
+    warmup_epochs: float = setting(5.0, "epochs of linear warm-up, at most half of the training", low=0)
+    clip: float = setting(0.0, "largest norm of the target's gradient; 0: no clipping", low=0)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    epochs: int = setting(40, "passes over the training split", flag="epochs", low=1)
+    batch_size: int = setting(64, "images that pass through the networks at once", flag="batch-size", low=1)
+    accumulate: int = setting(1, "batches whose gradients make one step of the target", flag="accumulate", low=1)
+    sync_bn: bool = setting(
+        False, "batch norm over the images of all processes (GPUs only); false: of each process's own", flag="sync-bn"
+    )
+    amp: str = setting(
+        "off", "precision of the networks' passes; off: 32 bits", flag="amp", choices=("off", "bf16", "fp16")
+    )
+    channels_last: bool = setting(False, "keep the target's weights in channels-last order", flag="channels-last")
+    compile: bool = setting(False, "compile the target's update with torch.compile", flag="compile")
+    eval_every: int = setting(5, "epochs between two evaluations", flag="eval-every", low=1)
+    window: int | None = setting(
+        None, "segmentation: side of the sliding window in evaluations; none: whole images", low=8
+    )
+    on_nan: str = setting(
+        "stop", "what to do about a loss or a gradient that is not finite", flag="on-nan", choices=("stop", "skip")
+    )
+    save_every: int = setting(1, "epochs between two checkpoints", low=1)
+    save_minutes: float = setting(10.0, "minutes between two checkpoints within an epoch; 0: none", low=0)
+    tensorboard: bool = setting(True, "write TensorBoard scalars and image grids")
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    strategy: str = setting(
+        "teachaugment",
+        "what is done to a training image besides flip, crop and cutout",
+        flag="strategy",
+        choices=(
+            *("teachaugment", "policy", "none", "unaugmented", "crop-flip", "cutout"),
+            *("trivialaugment", "randaugment", "autoaugment", "autoaugment-cifar10", "autoaugment-imagenet", "augmix"),
+            *("policy-file", "consistency-kld", "consistency-mse"),
+        ),
+    )
+    policy: str | None = setting(
+        None, "train with this learned policy, a file or a run; no teacher is needed then", flag="policy"
+    )
+    copies: int = setting(
+        1, "augmented copies of each batch, whose mean loss makes one step of the target", flag="copies", low=1
+    )
+    mix: str = setting("none", "mix pairs of images and labels after all else", choices=("none", "mixup", "cutmix"))
+    mix_alpha: float = setting(1.0, "the proportion of a mix is drawn from Beta(alpha, alpha)", above=0)
+    policy_file: str | None = setting(
+        None, "strategy policy-file: FILE.json, FILE.py#NAME, or FILE.txt#EPOCHS with a schedule of PBA"
+    )
+    num_ops: int = setting(2, "RandAugment: operations for each image (N)", low=0)
+    magnitude: int = setting(9, "RandAugment: strength of its operations (M)", low=0, high=30)
+    flip: bool = setting(True, "mirror half of the images")
+    crop: int = setting(4, "random crop after zero padding of this many pixels; 0: off", low=0)
+    cutout: int = setting(0, "side of the Cutout square in pixels; 0: off", low=0)
+    jitter: float = setting(0.0, "colour jitter: brightness, contrast and saturation by 1 ± this", low=0, high=1)
+    lighting: float = setting(0.0, "standard deviation of noise along ImageNet's principal colours", low=0)
+
+
+@dataclass(frozen=True)
+class ViewsConfig:
+    """Of the self-supervised tasks: how two views of an image are made, and what is built on the network."""
+
+    area: float = setting(0.2, "least share of an image that a view shows; 1: all of it", above=0, high=1)
+    jitter: float = setting(
+        0.4, "colour jitter of a view: brightness, contrast, saturation by 1 ± this, hue by a quarter", low=0, high=1
+    )
+    grey: float = setting(0.2, "share of the views without colour", low=0, high=1)
+    blur: float = setting(0.5, "share of the views that are blurred", low=0, high=1)
+    layers: int = setting(3, "layers of the projector", low=2)
+    dim: int = setting(2048, "outputs of projector and predictor", low=1)
+    hidden: int = setting(512, "hidden units of the predictor", low=1)
+    fixed_lr: bool = setting(False, "keep the predictor's learning rate at its peak")
+    momentum: float = setting(0.99, "decay of the average that BYOL and MoCo compare with", low=0, below=1)
+    queue: int = setting(4096, "MoCo: earlier images kept as negatives", low=1)
+    temperature: float = setting(0.2, "MoCo: temperature of its loss", above=0)
+
+
+@dataclass(frozen=True)
+class TeachConfig:
+    objective: str = setting(
+        "teachaugment",
+        "what the augmenter maximises: Eq. 1, or its rival of Adversarial AutoAugment or of PointAugment",
+        choices=("teachaugment", "adversarial", "pointaugment"),
+    )
+    augmenter: str = setting(
+        "neural",
+        "what learns to augment: the paper's networks, or their rival of Faster AutoAugment (dda) or OnlineAugment",
+        choices=("neural", "dda", "online"),
+    )
+    n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
+    fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)
+    n_buffer: int = setting(10, "epochs between two snapshots for the replay", low=1)
+    smoothing: float = setting(0.1, "label smoothing of the target's term", low=0, below=1)
+    color_weight: float = setting(10.0, "weight of the colour distance; 0: off", low=0)
+    replay: bool = setting(True, "train the target with earlier augmenters too")
+    replay_decay: float = setting(0.99, "priority of a snapshot against the next newer one", above=0, high=1)
+    group: int = setting(8, "images that share one draw from the replay", low=1)
+    non_saturating: bool = setting(True, "non-saturating loss in the target's term")
+    teacher: str | None = setting(
+        None, "a run, a checkpoint or a pretrained network as the teacher; none: the moving average", flag="teacher"
+    )
+    ema_decay: float = setting(0.999, "decay of the teacher's moving average", low=0, below=1)
+    lr: float = setting(1e-3, "learning rate of the augmenter", above=0)
+    weight_decay: float = setting(1e-2, "weight decay of the augmenter", low=0)
+
+
+@dataclass(frozen=True)
+class Config:
+    task: str = setting("classification", "what is learned", flag="task", choices=TASKS)
+    seed: int = setting(0, "all randomness follows from this number", flag="seed", low=0)
+    output: str | None = setting(None, "the run directory, new or empty; none: a fresh one under runs/", flag="output")
+    device: str = setting("auto", "cpu, cuda, cuda:1, mps, …; auto: the accelerator if there is one", flag="device")
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    teach: TeachConfig = field(default_factory=TeachConfig)
+
+
+# What a task changes among the defaults; those of the self-supervised ones are for a small network.
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {
+    "segmentation": {
+        "model.name": "unet-16",
+        "optim.lr": 0.05,
+        "optim.warmup_epochs": 1.0,
+        "train.epochs": 20,
+        "train.batch_size": 8,
+        "augment.crop": 0,
+        "augment.num_ops": 1,  # RandAugment's settings are those of the paper's appendix
+        "augment.magnitude": 5,
+    },
+    **{
+        task: {
+            "optim.lr": 0.05,
+            "optim.nesterov": False,
+            "views.blur": 0.0,
+            "views.layers": 2,
+            "views.dim": 256,
+            "views.hidden": 64,
+            "views.queue": 512,
+            "teach.n_buffer": 1,
+            "augment.crop": 0,
+        }
+        for task in SELF_SUPERVISED
+    },
+}
+# Of the built-in images: what tells two of them apart is colour, and it says little about the class. Without it, and
+# with most of the figure in sight, features must be about its form.
+BUILT_IN_VIEWS = {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}
+SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")

@@ -1,0 +1,59 @@
+"""A teacher that was trained before (the paper's ablation of the teacher): from a run, or with downloaded weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from teachaugment import models
+from teachaugment.data.splits import DataSet
+from teachaugment.engine import checkpoint
+from teachaugment.errors import UserError
+
+
+class Renormalized(nn.Module):
+    """A network that expects another mean and standard deviation than the images have been normalised with."""
+
+    factor: Tensor
+    shift: Tensor
+
+    def __init__(self, network: nn.Module, have: tuple[Sequence[float], Sequence[float]], want: tuple):
+        super().__init__()
+        self.network = network
+        (mean, std), (own_mean, own_std) = (
+            [torch.tensor(part).view(-1, 1, 1) for part in pair] for pair in (have, want)
+        )
+        self.register_buffer("factor", std / own_std, persistent=False)
+        self.register_buffer("shift", (mean - own_mean) / own_std, persistent=False)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.network(image * self.factor + self.shift)
+
+
+def load_teacher(source: str, dataset: DataSet) -> nn.Module:
+    """The network ``source``: a run directory, a checkpoint of a run, or the name of a network with known weights."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        try:
+            return models.pretrained(source, len(dataset.classes), dataset.channels, dataset.size)
+        except UserError as error:
+            raise UserError(f"--teacher {source} is not a run directory or a checkpoint, and {error}") from None
+    state = checkpoint.newest(path)[0] if path.is_dir() else checkpoint.load(path)
+    try:
+        about, name = state["data"], state["config"]["model"]["name"]
+        network = models.create(name, len(about["classes"]), about["channels"], tuple(about["size"]))
+        if about["channels"] != dataset.channels:
+            raise UserError(f"--teacher {source} takes {about['channels']} channels, the data have {dataset.channels}")
+        if about["classes"] != list(dataset.classes):
+            raise UserError(f"--teacher {source} was trained on other classes than those of {dataset.name}")
+        network.load_state_dict(state["target"])
+    except (KeyError, TypeError, RuntimeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"--teacher {source} is not a checkpoint of such a network: {reason}") from None
+    have, want = (dataset.mean, dataset.std), (about["mean"], about["std"])
+    if [list(part) for part in have] != [list(part) for part in want]:
+        network = Renormalized(network, have, want)
+    return network

@@ -1,0 +1,144 @@
+"""A run that is there already: to go on with, to evaluate, to take parts from."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from teachaugment import distributed
+from teachaugment.config.resolve import MAY_CHANGE, Config, changes, from_dict, to_yaml
+from teachaugment.data.splits import DataSet
+from teachaugment.engine import build, checkpoint, directory, processes
+from teachaugment.engine.trainer import Trainer
+from teachaugment.errors import UserError
+from teachaugment.files import write_atomically
+from teachaugment.strategies.named import PLAIN, STRATEGIES
+
+
+def resume(config: Config, path: Path, into: Path | None = None, force: bool = False) -> tuple[Trainer, Path]:
+    """The run in ``path`` as its last checkpoint left it, to go on there, or in a copy of it, ``into``.
+
+    Other settings or other data than the run began with are refused; with ``force`` they are only told. A run that was
+    stopped before its first checkpoint starts again from the beginning.
+    """
+    state, file = processes.share(lambda: checkpoint.newest(path) if checkpoint.exists(path) else (None, path))
+    if state is not None:
+        different = changes(from_dict(state["config"], str(file)), config)
+        if different:
+            _refuse(
+                f"{path} was trained with other settings ({'; '.join(different)})",
+                f"a resumed run may change only {', '.join(MAY_CHANGE)}",
+                force,
+            )
+        _same_parts(state, config, path)
+        if state["epoch"] > config.train.epochs:
+            raise UserError(f"{path} has {state['epoch']} epochs done already; --epochs {config.train.epochs} is fewer")
+    where = path if into is None or into.resolve() == path.resolve() else into
+    if where != path:
+        processes.share(lambda: directory.check_output(config))
+    trainer = build.build(config, restored=state is not None)
+    if state is not None:
+        if other := _other_data(state["data"], trainer.data):
+            _refuse(f"{path} was trained on {other}", "name the data it began with", force)
+        if trainer.policy is not None and state.get("policy") != trainer.policy_fingerprint:
+            raise UserError(f"{config.augment.policy} is not the policy that {path} was trained with; it has changed")
+        trainer.load_state_dict(state, file)
+
+    def prepare() -> None:
+        if where != path:
+            shutil.copytree(path, where, dirs_exist_ok=True)
+        if file.name == checkpoint.PREVIOUS:
+            checkpoint.set_aside(where)
+        write_atomically(where / directory.CONFIG, lambda file: file.write(to_yaml(config).encode()))
+
+    processes.share(prepare)
+    return trainer, where
+
+
+def _same_parts(state: dict[str, Any], config: Config, path: Path) -> None:
+    """A run may go on with another number of processes if its steps stay the same, part by part."""
+    before = state.get("parts", state["config"]["train"]["accumulate"])
+    now = config.train.accumulate * distributed.world()
+    if before != now:
+        size, world = config.train.batch_size, distributed.world()
+        fits = f" with --accumulate {before // world}" if before % world == 0 else f" in 1 or {before} processes"
+        raise UserError(
+            f"{path} was trained in steps of {before} × {size} images, and {world} process(es) × accumulate "
+            f"{config.train.accumulate} make {now} × {size}; continue it{fits}"
+        )
+
+
+def _refuse(wrong: str, right: str, force: bool) -> None:
+    if not force:
+        raise UserError(f"{wrong}; {right}, or add --force to go on all the same")
+    warnings.warn(f"{wrong}; going on all the same", stacklevel=2)
+
+
+def _other_data(saved: dict[str, Any], dataset: DataSet) -> str | None:
+    """The images a run goes on with must be those it began with: how they differ, or None."""
+    if saved["classes"] != list(dataset.classes):
+        return f"the classes {_few(saved['classes'])}, not {_few(dataset.classes)}"
+    if saved["train_images"] != len(dataset.train):
+        return f"{saved['train_images']} images; now there are {len(dataset.train)}"
+    for name in ("mean", "std"):
+        before, now = saved[name], list(getattr(dataset, name))
+        if max(abs(a - b) for a, b in zip(before, now, strict=True)) > 1e-3:  # decoders differ by less
+            return f"images whose {name} was {_numbers(before)}; now it is {_numbers(now)}"
+    return None
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)
+
+
+def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> dict[str, Any]:
+    """Metrics of a run's target and teacher on its test split, or on ``other`` images of the same classes."""
+    trainer, name = restored(config, path, which, other)
+    folder = Path(other) if other is not None and Path(other).is_dir() else None
+    split = folder is None or any((folder / part / "train").is_dir() for part in ("", "images"))
+    splits = ["test"] if split else ["train", "test"]  # a folder without splits: all the images
+    about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch, "data": other or config.data.path}
+    results = {"metric": trainer.task.metric, "classes": trainer.data.classes, "test": trainer.evaluate(*splits)}
+    return {**about, **results}
+
+
+def restored(config: Config, path: Path, which: str = "last", other: str | None = None) -> tuple[Trainer, str]:
+    """A run as its checkpoint left it, on its own images or ``other`` ones of the same classes; and which checkpoint.
+
+    Without a validation split no best checkpoint was chosen, and the last one is the best there is.
+    """
+    if config.augment.strategy in STRATEGIES.keys() - PLAIN:  # its file, for one, may be gone
+        config = replace(config, augment=replace(config.augment, strategy="none"))
+    best = path / checkpoint.BEST
+    state, file = processes.share(
+        lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
+    )
+    saved = state["data"]
+    if other is not None:
+        height, width = saved["size"]
+        size = height if height == width and config.task != "segmentation" else None
+        config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
+    dataset = processes.in_turn(lambda: build.load_data(config))
+    for what, mine, theirs in (
+        ("classes", _few(dataset.classes), _few(saved["classes"])),
+        *([("size", _by(dataset.size), _by(saved["size"]))] if config.task != "segmentation" else []),
+        ("number of channels", dataset.channels, saved["channels"]),
+    ):
+        if mine != theirs:
+            raise UserError(f"the {what} of {config.data.path} must be that of {path}, {theirs}, not {mine}")
+    dataset = replace(dataset, train=dataset.train.whole(), mean=tuple(saved["mean"]), std=tuple(saved["std"]))
+    trainer = build.build(config, dataset, restored=True)
+    trainer.load_state_dict(state, file)
+    return trainer, file.name
+
+
+def _few(names: list[str]) -> str:
+    """Names for a message: all that fit."""
+    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:12])}, … ({len(names)})"
+
+
+def _by(size: Any) -> str:
+    return "×".join(map(str, size))

@@ -1,0 +1,1 @@
+"""A learned augmenter, frozen: saved, loaded, applied, described."""

@@ -1,0 +1,321 @@
+"""A policy: a learned augmenter, frozen, in a file of tensors with a JSON header, usable without target or teacher.
+
+    policy = load_policy("policy.safetensors")
+    images = policy(images, labels)                                      # a batch in [0, 1], as teach(images, labels)
+    transform = v2.Compose([v2.RandomHorizontalFlip(), policy, ...])     # single samples, as any torchvision transform
+
+docs/policy.md is for those who use it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from teachaugment import __version__
+from teachaugment.augment import create
+from teachaugment.augment.augmenter import Augmenter
+from teachaugment.batch import IGNORE, Batch, check
+from teachaugment.engine.checkpoint import write_atomically
+from teachaugment.errors import UserError, nearest
+from teachaugment.replay import Replay
+
+if TYPE_CHECKING:
+    from teachaugment.policy.given_noise import GivenNoise
+    from teachaugment.policy.transform import PolicyTransform
+
+FORMAT = 2
+VALUES, SCALES = "replay.values.", "replay.scales."  # how the file names the snapshots' tensors
+
+
+class Policy(nn.Module):
+    """Augments images the way it was learned.
+
+    Called with a batch [B, C, H, W] in [0, 1], and labels if there are any, it returns the augmented images. Called
+    with anything else it is a torchvision v2 transform of that sample, as :mod:`~teachaugment.policy.transform` says.
+
+    augmenter:      what was learned.
+    replay:         earlier augmenters; each draw then takes one of them, as the target's training did.
+    classes:        the names of the classes it was learned on.
+    normalization:  mean and standard deviation of the images it was learned on: what the target was normalised with.
+    provenance:     where it comes from, as plain data: data set, network, accuracy, version.
+    """
+
+    translation: Tensor | None  # [the labels' classes]: the policy's class, or -1 where it knows none of that name
+
+    def __init__(
+        self,
+        augmenter: Augmenter,
+        *,
+        replay: Replay | None = None,
+        classes: Sequence[str] | None = None,
+        normalization: Mapping[str, Sequence[float]] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.augmenter, self.replay = augmenter.requires_grad_(False), replay
+        known = augmenter.settings.classes
+        if classes is not None and len(classes) != known:
+            raise UserError(f"{len(classes)} class names for a policy of {known or 'no'} classes")
+        self.classes = None if classes is None else list(classes)
+        self.normalization = None if normalization is None else {k: list(v) for k, v in normalization.items()}
+        self.provenance = {"version": __version__, **(provenance or {})}
+        self.strength = 1.0
+        self.context: int | None = None  # the class to augment as, whatever the label
+        self.labels = known  # how many classes the labels number
+        self.register_buffer("translation", None, persistent=False)
+        self.checked = False
+
+    @classmethod
+    def of(cls, augmenter: Augmenter, replay: Replay | None = None, **about: Any) -> Policy:
+        """A copy: further training does not change the policy."""
+        mine = copy.deepcopy(augmenter)
+        snapshots = None
+        if replay is not None and len(replay):
+            snapshots = Replay(mine, replay.decay)
+            snapshots.load_state_dict(replay.state_dict())
+        return cls(mine, replay=snapshots, **about)
+
+    # --- use -----------------------------------------------------------------------------------------------------
+
+    def adjust(
+        self, *, context: int | str | None = None, strength: float = 1.0, classes: Sequence[str] | None = None
+    ) -> Policy:
+        """Set how it is used; see :func:`load_policy`. Returns itself."""
+        if not (isinstance(strength, (int, float)) and 0 <= strength <= 1):
+            raise UserError(f"strength must be a number from 0 (no change) to 1 (as learned), not {strength!r}")
+        self.strength, self.context = float(strength), self._class(context)
+        known = self.augmenter.settings.classes
+        self.labels = known if classes is None else len(classes)
+        self.translation = None
+        if classes is not None and known is not None and list(classes) != self.classes:
+            place = {name: i for i, name in enumerate(self.classes or ())}
+            self.translation = torch.tensor([place.get(name, -1) for name in classes], device=self.augmenter.device)
+        return self
+
+    def _class(self, context: int | str | None) -> int | None:
+        """A class by its name or number."""
+        known = self.augmenter.settings.classes
+        if context is None:
+            return None
+        if known is None:
+            raise UserError(f"context {context!r}: this policy was learned without classes")
+        names = self.classes or []
+        if isinstance(context, str) and context in names:
+            return names.index(context)
+        if isinstance(context, str) and not context.isdigit():
+            hint = nearest(context, names) if names else f"; name one of the classes 0 … {known - 1} by its number"
+            raise UserError(f"the policy knows no class {context!r}{hint}")
+        if not 0 <= int(context) < known:
+            raise UserError(f"context {context} is not a class of this policy: 0 … {known - 1}")
+        return int(context)
+
+    def known(self) -> int | None:
+        """How many of the labels' classes it was learned on, by name; None where labels are its own classes."""
+        return None if self.translation is None else int((self.translation >= 0).sum())
+
+    @torch.no_grad()
+    def draw(self, n: int, labels: Tensor | None = None, generator: torch.Generator | None = None) -> Any:
+        """An augmentation for each of ``n`` images, to be applied by the augmenter's ``color`` and ``warp``."""
+        context = self._contexts(n, labels, generator)
+        snapshots = None if self.replay is None else self.replay.draw(n, generator)
+        drawn = self.augmenter.sample(n, context, generator, snapshots)
+        return drawn if self.strength == 1 else self.augmenter.weakened(drawn, self.strength)
+
+    def _contexts(self, n: int, labels: Tensor | None, generator: torch.Generator | None) -> Tensor | None:
+        """The class that each image is augmented as; None: one is drawn for each of them."""
+        known, device = self.augmenter.settings.classes, self.augmenter.device
+        if known is None:
+            return None
+        if self.context is not None:
+            return torch.full((n,), self.context, device=device)
+        if labels is None or self.translation is None:
+            return labels
+        index = labels.argmax(1) if labels.is_floating_point() else labels
+        translated = self.translation[index]
+        return torch.where(translated >= 0, translated, torch.randint(known, (n,), device=device, generator=generator))
+
+    @torch.no_grad()
+    def augment(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
+        """Images, and masks with them; without a generator the numbers come from torch's own, as torchvision's do."""
+        if not self.checked:
+            check(batch, self.augmenter.settings.channels, self.labels)
+            self.checked = True
+        if self.strength == 0:
+            return batch
+        drawn = self.draw(len(batch), batch.label, generator)
+        return self.augmenter.warp(self.augmenter.color(batch, drawn), drawn)
+
+    def forward(self, *inputs: Any, labels: Tensor | None = None, generator: torch.Generator | None = None) -> Any:
+        if inputs and isinstance(inputs[0], Batch):
+            return self.augment(inputs[0], generator)
+        if inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim == 4:
+            return self.augment(Batch(inputs[0], inputs[1] if len(inputs) > 1 else labels), generator).image
+        return self.transform()(*inputs)
+
+    def transform(
+        self, labels_getter: Callable[[Any], Any] | str | None = "default", mask_fill: int = IGNORE
+    ) -> PolicyTransform:
+        """This policy as a torchvision v2 transform, where its two options are needed."""
+        from teachaugment.policy.transform import PolicyTransform
+
+        return PolicyTransform(self, labels_getter, mask_fill)
+
+    def with_noise(self) -> GivenNoise:
+        """This policy as a function of images and noise, all randomness as inputs: for ``torch.export`` and ONNX."""
+        from teachaugment.policy.given_noise import GivenNoise
+
+        return GivenNoise(self)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Policy:
+        """The snapshots go where the augmenter goes, e.g. in ``policy.to("cuda")``."""
+        super()._apply(fn, recurse)
+        if self.replay is not None:
+            for stack in (self.replay.values, self.replay.scales):
+                stack.update({name: fn(value) for name, value in stack.items()})
+        return self
+
+    # --- file ----------------------------------------------------------------------------------------------------
+
+    def header(self) -> dict[str, Any]:
+        """Everything but the weights, as plain data."""
+        replay = self.replay
+        return {
+            "format": FORMAT,
+            "kind": self.augmenter.name,
+            "augmenter": self.augmenter.describe(),
+            "ranges": self.augmenter.ranges(),
+            "context": "class" if self.augmenter.settings.classes else None,
+            "classes": self.classes,
+            "normalization": self.normalization,
+            "snapshots": None if replay is None else {"count": len(replay), "decay": replay.decay},
+            "provenance": self.provenance,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all."""
+        content = self.content()
+        write_atomically(Path(path), lambda file: file.write(content))
+
+    def fingerprint(self) -> str:
+        """Two policies with the same one are the same."""
+        return hashlib.blake2b(self.content(), digest_size=16).hexdigest()
+
+    def content(self) -> bytes:
+        """The file: safetensors, with the header as JSON in its metadata."""
+        tensors = dict(self.augmenter.state_dict())
+        if self.replay is not None:
+            state = self.replay.state_dict()
+            tensors |= {VALUES + name: value for name, value in state["values"].items()}
+            tensors |= {SCALES + name: value for name, value in state["scales"].items()}
+        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        return save(plain, metadata={"teachaugment": json.dumps(self.header())})
+
+
+def load_policy(
+    path: str | Path,
+    *,
+    context: int | str | None = None,
+    strength: float = 1.0,
+    classes: Sequence[str] | None = None,
+    snapshots: bool | None = None,
+) -> Policy:
+    """Read a policy: a file, or the one in a run directory. No code in it is run, and a damaged one is refused.
+
+    context:    augment every image as this class, by name or number; None: as the class its label says, or, where there
+                is no label, as one that is drawn for each image.
+    strength:   0 leaves images as they are, 1 is the policy; in between, what is drawn is scaled towards no change,
+                as often as learned.
+    classes:    the names of the classes that your labels number, if they are not those it was learned on. A class it
+                knows by name is augmented as that, for any other one is drawn.
+    snapshots:  True: draw from the earlier augmenters too, which the file must have; None: if it has them.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "policy.safetensors"
+    header, tensors = _read(path, snapshots is not False)
+    try:
+        policy = _restore(header, tensors)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (TypeError, KeyError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise UserError(f"{path}: header and weights do not fit ({_first_line(error)})") from None
+    if snapshots and policy.replay is None:
+        raise UserError(f"{path} has no snapshots; export it with: teachaugment export RUN --snapshots")
+    return policy.adjust(context=context, strength=strength, classes=classes)
+
+
+def _read(path: Path, snapshots: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            header = json.loads((file.metadata() or {})["teachaugment"])
+            names = [name for name in file.keys() if snapshots or not name.startswith("replay.")]  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in names}
+    except FileNotFoundError:
+        raise UserError(f"there is no policy {path}") from None
+    except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a policy that teachaugment wrote ({_first_line(error)})") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else None
+        raise UserError(f"{path} has policy format {found!r}; this version reads format {FORMAT}")
+    if not snapshots:
+        header["snapshots"] = None
+    return header, tensors
+
+
+def _restore(header: dict[str, Any], tensors: dict[str, Tensor]) -> Policy:
+    """The policy, after the file's tensors have been found to be those that its header announces."""
+    kind, settings = header["kind"], header["augmenter"]
+    with torch.device("meta"):  # a header cannot ask for memory
+        expected = {name: (value.shape, value.dtype) for name, value in create(kind, **settings).state_dict().items()}
+    weights = {name: value for name, value in tensors.items() if not name.startswith("replay.")}
+    if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
+        raise ValueError("the weights have other names, shapes or types")
+    if not all(bool(value.isfinite().all()) for value in tensors.values()):
+        raise ValueError("a number is not finite")
+    with torch.random.fork_rng(devices=[]):  # the initial weights are drawn, only to be replaced
+        augmenter = create(kind, **settings)
+    augmenter.load_state_dict(weights)
+    return Policy(
+        augmenter,
+        replay=_snapshots(augmenter, header["snapshots"], tensors),
+        classes=_names(header["classes"]),
+        normalization=header["normalization"],
+        provenance=header["provenance"],
+    )
+
+
+def _snapshots(augmenter: Augmenter, about: dict[str, Any] | None, tensors: dict[str, Tensor]) -> Replay | None:
+    if about is None:
+        return None
+    count, decay = int(about["count"]), float(about["decay"])
+    parts = {
+        start: {n.removeprefix(start): value for n, value in tensors.items() if n.startswith(start)}
+        for start in (VALUES, SCALES)
+    }
+    replay = Replay(augmenter, decay)
+    expected = replay.shapes(count)
+    found = [{name: (value.shape, value.dtype) for name, value in part.items()} for part in parts.values()]
+    if count < 1 or not (0 < decay <= 1) or found != list(expected):
+        raise ValueError("the snapshots have other names, shapes or types")
+    replay.load_state_dict({"values": parts[VALUES], "scales": parts[SCALES], "count": count})
+    return replay
+
+
+def _names(classes: Any) -> list[str] | None:
+    if classes is not None and not (isinstance(classes, list) and all(isinstance(name, str) for name in classes)):
+        raise ValueError("the class names are no list of texts")
+    return classes
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

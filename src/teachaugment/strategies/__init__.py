@@ -1,0 +1,1 @@
+"""Ways to augment, one object each."""

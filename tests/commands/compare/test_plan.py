@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from teachaugment.commands.compare.comparisons import COMPARISONS, entries, find
+from teachaugment.commands.compare.plan import configure, identity, plan, split_strategies, words
+from teachaugment.config.flags import as_words, read_words
+from teachaugment.config.resolve import Layer, resolve
+from teachaugment.engine.build import build
+from teachaugment.errors import UserError
+
+TINY = read_words(
+    ["--data.size", "8", "--data.per_class", "2", "--batch-size", "8", "--epochs", "1", "--device", "cpu"]
+)
+
+
+def one(strategy: str, seed: int = 0, *flags: str) -> str:
+    return identity(configure(read_words(flags), strategy, seed))
+
+
+def test_for_one_seed_weights_and_data_order_are_the_same_and_for_another_they_are_not():
+    runs = plan(TINY, ["none", "teachaugment", "trivialaugment"], [3, 4], Path("out"))
+    trainers = [build(replace(run.config, output=None)) for run in runs]
+    assert [(run.strategy, run.seed) for run in runs[:4]] == [
+        ("none", 3), ("teachaugment", 3), ("trivialaugment", 3), ("none", 4)
+    ]  # fmt: skip
+    weights = [trainer.target.state_dict() for trainer in trainers]
+    orders = [torch.cat([batch.index for batch in trainer.batches("train", training=True)]) for trainer in trainers]
+    for other in (1, 2):
+        assert all(torch.equal(weights[0][name], weights[other][name]) for name in weights[0])
+        assert torch.equal(orders[0], orders[other])
+    assert not torch.equal(orders[0], orders[3])
+    assert not all(torch.equal(weights[0][name], weights[3][name]) for name in weights[0])
+
+
+def test_runs_of_one_seed_differ_in_what_their_strategy_sets_and_in_nothing_else():
+    layers = read_words(["--epochs", "7", "--lr", "0.05"])
+    first, second = (configure(layers, strategy, 2) for strategy in ("none", "teachaugment:teach.n_inner=1:lr=0.2"))
+    assert (second.augment.strategy, second.teach.n_inner, second.optim.lr) == ("teachaugment", 1, 0.2)
+    same = replace(second, augment=first.augment, teach=first.teach, optim=first.optim)
+    assert same == first and first.train.epochs == 7 and first.seed == 2
+
+
+def test_a_run_is_known_by_its_settings_and_not_by_how_they_were_written():
+    assert one("teachaugment:teach.n_inner=1") == one("teachaugment", 0, "--teach.n-inner", "1")
+    assert one("teachaugment:teach.n_inner=5") == one("teachaugment")  # the default
+    assert one("none", 0, "--device", "cpu", "--workers", "2") == one("none")
+    assert len({one("none"), one("none", 1), one("teachaugment"), one("none", 0, "--epochs", "9")}) == 4
+
+
+def test_the_flags_of_a_run_make_its_configuration_again():
+    config = configure(
+        read_words(["--optim.milestones", "3,6", "--optim.nesterov", "false", "--teach.fraction", "0.5"]), "none", 1
+    )
+    assert resolve(*read_words(words(config))) == config
+
+
+def test_a_configuration_file_is_written_out_in_the_flags(tmp_path):
+    (tmp_path / "my.yaml").write_text("train: {epochs: 5}\noptim: {milestones: [2, 4], nesterov: false}\n")
+    chosen = {"optim.lr": ("--lr", "0.2")}
+    flags = as_words("cifar10-small", str(tmp_path / "my.yaml"), chosen)
+    config = resolve(*read_words(flags))
+    assert flags[:2] == ["--preset", "cifar10-small"] and flags[-2:] == ["--lr", "0.2"]
+    assert (config.train.epochs, config.optim.milestones, config.optim.nesterov) == (5, (2, 4), False)
+    assert config.model.name == "wrn-16-1"
+
+
+def test_every_run_has_a_directory_of_its_own():
+    runs = plan(TINY, ["none", "none:lr=0.2", "teachaugment:teach.n_inner=1"], range(3), Path("out"))
+    assert len({run.path for run in runs}) == 9
+    assert all(run.path.parent == Path("out/runs") and ":" not in run.path.name for run in runs)
+
+
+def test_a_teacher_is_trained_first_and_the_baseline_may_be_it():
+    runs = plan(TINY, ["teachaugment:teacher=@cnn-4", "none", "teachaugment:teacher=@wrn-16-1"], [5], Path("out"))
+    assert [run.strategy for run in runs] == [
+        "none", "teachaugment:teacher=@cnn-4", "none:model.name=wrn-16-1", "teachaugment:teacher=@wrn-16-1"
+    ]  # fmt: skip
+    assert [run.needs for run in runs] == [None, runs[0], None, runs[2]] and runs[2].config.model.name == "wrn-16-1"
+
+
+@pytest.mark.parametrize(
+    ("strategies", "says"),
+    [
+        ("none,teachaugmnt", "did you mean 'teachaugment'?"),
+        ("none,teachaugment:teach.n_iner=1", "did you mean 'teach.n_inner'?"),
+        ("none,teachaugment:n_inner", "must be a setting such as teach.n_inner=1"),
+        ("none,teachaugment:teach.n_inner=0", "teach.n_inner must be a whole number of at least 1, not '0'"),
+        ("teachaugment,teachaugment:teach.n_inner=5", "have the same settings"),
+        ("none,none", "has none twice"),
+        (",", "must name strategies"),
+    ],
+)
+def test_a_wrong_strategy_gets_one_line(strategies, says):
+    with pytest.raises(UserError) as error:
+        plan(TINY, split_strategies(strategies), [0], Path("out"))
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_named_comparison_makes_runs_that_differ(name):
+    found = entries(find(name), "cnn-4", "wrn-16-1" if name == "teachers" else None)
+    runs = plan([Layer({}, {}), *TINY], [entry.strategy for entry in found], [0, 1], Path("out"))
+    assert len({run.key for run in runs}) == len(runs) >= 2 * len(found)
+    assert len({entry.label for entry in found}) == len(found)
+
+
+def test_a_comparison_that_is_not_known_or_lacks_something_gets_one_line():
+    with pytest.raises(UserError, match="did you mean 'teachers'"):
+        find("teacher")
+    with pytest.raises(UserError, match="--stronger"):
+        entries(find("teachers"), "cnn-4", None)
+    with pytest.raises(UserError, match="another network"):
+        entries(find("teachers"), "cnn-4", "cnn-4")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import torch
+
+from teachaugment.algorithm import TeachAugment
+from teachaugment.batch import Batch
+from teachaugment.commands.report.frames import MOST, moments, snapshot
+from teachaugment.models import create
+from teachaugment.replay import Replay
+
+
+def test_a_snapshot_augments_as_the_augmenter_did_when_it_was_taken():
+    teach = TeachAugment(create("cnn-4", 3), num_classes=3, group=4)
+    batch = Batch(torch.rand(6, 3, 16, 16), torch.tensor([0, 1, 2, 0, 1, 2]))
+    replay = Replay(teach.augmenter)
+
+    def now() -> torch.Tensor:
+        with torch.no_grad():
+            return teach.augmenter(batch, torch.Generator().manual_seed(1)).image
+
+    def then(slot: int) -> torch.Tensor:
+        with torch.no_grad():
+            draw = teach.augmenter.sample(6, batch.label, torch.Generator().manual_seed(1), snapshot(replay, slot, 6))
+            return teach.augmenter.warp(teach.augmenter.color(batch, draw), draw).image
+
+    pictures = []
+    for _ in range(3):
+        with torch.no_grad():
+            for parameter in teach.augmenter.parameters():
+                parameter += 0.3 * torch.randn_like(parameter)
+        pictures.append(now())
+        replay.push()
+    for slot in range(3):
+        distances = [float((then(slot) - other).abs().mean()) for other in pictures]
+        assert min(distances) == distances[slot] < 0.02  # eight bits
+    assert float((then(0) - then(2)).abs().mean()) > 0.05
+
+
+def test_frames_come_from_all_over_the_training_and_end_now():
+    teach = TeachAugment(create("cnn-4", 3), num_classes=3, n_buffer=2)
+    assert moments(teach, 1) == [(1, None)]
+    for _ in range(4):
+        teach.end_epoch()
+    assert moments(teach, 4) == [(2, 0), (4, None)]  # the snapshot of this epoch is the augmenter itself
+    assert moments(teach, 5) == [(2, 0), (4, 1), (5, None)]
+    for _ in range(100):
+        teach.end_epoch()
+    many = moments(teach, 104)
+    assert len(many) == MOST and many[0] == (2, 0) and many[-2:] == [(102, 50), (104, None)]

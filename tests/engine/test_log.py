@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+import json
+
+from teachaugment.engine.display import TrainingDisplay
+from teachaugment.engine.log import Log
+from teachaugment.progress import duration
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar():
+    stream = Terminal()
+    display = TrainingDisplay(total=4, epochs=2, stream=stream)
+    for epoch in (1, 1, 2, 2):
+        display.step(epoch)
+        display.reading(epoch, {"loss": 0.5, "accuracy": 0.25}, 1234.0)
+    display.say("epoch 2/2 done")
+    display.close()
+    shown = stream.getvalue()
+    for part in ("\r", "epoch 1/2", " 50%|", "loss 0.500", "accuracy 25.0 %", "1,234 images/s", "epoch 2/2 done\n"):
+        assert part in shown
+
+
+def test_without_a_terminal_there_are_plain_lines():
+    stream = io.StringIO()
+    display = TrainingDisplay(total=2, stream=stream)
+    display.step(1)
+    display.reading(1, {"loss": 0.5}, 10.0)
+    assert stream.getvalue() == ""  # only every half minute
+    display.spoken -= 31
+    display.reading(1, {"loss": 0.5}, 10.0)
+    display.close()
+    assert (
+        stream.getvalue().startswith("epoch 1/1  step 1/2  loss 0.500  10 images/s") and "\r" not in stream.getvalue()
+    )
+
+
+def test_advice_is_given_once():
+    stream = io.StringIO()
+    display = TrainingDisplay(total=2, stream=stream)
+    display.once("input", "more workers would help")
+    display.once("input", "more workers would help")
+    assert stream.getvalue() == "more workers would help\n"
+
+
+def test_a_resumed_log_has_no_line_from_after_the_checkpoint(tmp_path):
+    path = tmp_path / "log.jsonl"
+    records = [{"event": "start", "step": 0}, *({"event": "epoch", "epoch": i, "step": 5 * i} for i in (1, 2, 3))]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + '{"event": "ep')
+    log = Log(path, epoch=2)
+    log.write({"event": "epoch", "epoch": 3, "step": 15, "new": True})
+    log.close()
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [*records[:3], {**records[3], "new": True}]
+
+
+def test_a_new_log_starts_empty(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"event": "start", "step": 0}\n')
+    Log(tmp_path / "log.jsonl").close()
+    assert (tmp_path / "log.jsonl").read_bytes() == b""
+
+
+def test_durations_read_as_clocks():
+    assert [duration(s) for s in (0, 59.6, 61, 3661)] == ["0:00", "1:00", "1:01", "1:01:01"]
