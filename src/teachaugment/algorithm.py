@@ -1,4 +1,21 @@
-"""TeachAugment, Algorithm 1: a target and an augmenter, updated in turn. Start reading here.
+"""TeachAugment: a target and an augmenter, updated in turn. Start reading here.
+
+Algorithm 1 of the paper's appendix, and where each of its lines is:
+
+     1  while θ has not converged:
+     2      n_inner times:
+     3          if the teacher is the moving average of the target:
+     4              θ̂ ← ξ θ̂ + (1 - ξ) θ                               TeachAugment.step
+     5          end
+     6          draw a batch x                                          your loop
+     7          L_θ = Σ L(f_θ(a_φ(x)))                                  your loop, with TeachAugment.augment
+     8          θ ← θ - η_θ ∂L_θ/∂θ                                     your loop
+     9      end
+    10      draw a batch x̄                                              TeachAugment.step
+    11      L_φ = Σ L(f_θ(a_φ(x̄))) - L(f_θ̂(a_φ(x̄)))                    TeachAugment.backward
+    12      φ ← φ + η_φ ∂L_φ/∂φ                                         TeachAugment.update_augmenter
+
+In a loop:
 
     teach = TeachAugment(model, num_classes=10, normalize=normalize)
     for images, labels in loader:                                    # float images in [0, 1]
@@ -6,8 +23,6 @@
         optimizer.zero_grad(); loss.backward(); optimizer.step()     # lines 6-8: the target
         teach.step(images, labels)                                   # lines 3-5: the teacher; 10-12: the augmenter
     teach.end_epoch()                                                # after each epoch: experience replay
-
-Line numbers refer to Algorithm 1 in the paper's appendix.
 """
 
 from __future__ import annotations
@@ -16,6 +31,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -24,15 +40,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from teachaugment import distributed
-from teachaugment.augment import create
-from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import Batch, check
+from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.losses import color_distance, cross_entropy, non_saturating
-from teachaugment.objectives import Loss, Objective, teach_augment
+from teachaugment.objectives.passes import Loss, Objective, Passes
+from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
-from teachaugment.replay import Replay
-from teachaugment.seeds import mix
+from teachaugment.seeds import derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
+from teachaugment.view import View
+
+# (network, batch as the network sees it) -> output
+Forward = Callable[[Callable[..., Any], Batch], Any]
 
 
 class TeachAugment:
@@ -41,21 +60,17 @@ class TeachAugment:
     target:       any module; it is read, never changed.
     num_classes:  labels become the augmenter's context; None: no context.
     channels:     of the images.
-    augmenter:    "neural", the paper's, or one it is compared with: "dda" or "online".
+    views:        images of each sample that the target compares, as in SimSiam: each has an augmenter of its own.
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
+    forward:      forward(network, batch) gives the output for a normalised batch, where that is more than
+                  ``network(batch.image)``; of several views it is by default the tuple of their outputs.
     loss:         loss(output, label), cross-entropy unless given; any other loss is itself the target's term. For a
-                  batch with masks the label is the warped mask, and its IGNORE pixels do not count.
+                  batch with masks the label is the warped mask, and its IGNORE pixels do not count. With several views
+                  there are no labels: the loss gets the views themselves in their place, as the network saw them.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
-    objective:    Eq. 1 unless given; see objectives.py.
+    objective:    Eq. 1 unless given; see teachaugment.objectives.
     teacher:      None for the EMA teacher, or a pretrained module.
-    ema_warmup:   of the EMA teacher: smaller is slower.
-    n_inner:      updates of the target for each of the augmenter.
-    group:        images that share a snapshot from the replay.
-    fraction:     share of a batch on which the augmenter is updated: less is cheaper.
-    at_once:      most images of one pass in the augmenter's update: a larger batch goes in parts, gradients added up.
-
-    The four techniques of Sec. 3.3, each of which can be switched off alone: ``non_saturating=False``,
-    ``smoothing=0``, ``color_weight=0``, ``n_buffer=0`` (no replay).
+    hyperparameters, changes:  everything that is a number, as ``Hyperparameters`` or by the names of its fields.
 
     Several processes (torch.distributed, DistributedDataParallel) need nothing more than the same arguments and the
     same number of steps in each: the augmenter begins equal and its gradients are averaged over the processes, noise
@@ -68,179 +83,198 @@ class TeachAugment:
         *,
         num_classes: int | None = None,
         channels: int = 3,
-        augmenter: str = "neural",
+        views: int = 1,
         normalize: Callable[[Tensor], Tensor] | None = None,
+        forward: Forward | None = None,
         loss: Loss = cross_entropy,
         target_loss: Loss | None = None,
         objective: Objective = teach_augment,
         teacher: nn.Module | None = None,
-        ema_decay: float = 0.999,  # ξ
-        ema_warmup: int = 10,
-        n_inner: int = 5,
-        fraction: float = 1.0,
-        at_once: int | None = None,
-        n_buffer: int = 10,
-        replay_decay: float = 0.99,  # γ
-        group: int = 8,
-        non_saturating: bool = True,
-        smoothing: float = 0.1,  # ε
-        color_weight: float = 10.0,  # λ
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        seed: int = 0,
+        hyperparameters: Hyperparameters | None = None,
+        **changes: Any,
     ) -> None:
+        h = self.hyperparameters = (hyperparameters or Hyperparameters()).changed(changes)
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
-        about = {"channels": channels, "classes": num_classes, "group": group}
-        self.augmenter = new_augmenter(mix(seed, "augmenter"), augmenter, **about).to(self.device)
+        settings = {"channels": channels, "classes": num_classes, "group": h.group}
+        self.views = [View.new(k, h, settings, self.device) for k in range(views)]
         self.teacher: Teacher = (
-            EMATeacher(self.target, ema_decay, ema_warmup) if teacher is None else FrozenTeacher(teacher)
+            EMATeacher(self.target, h.ema_decay, h.ema_warmup) if teacher is None else FrozenTeacher(teacher)
         )
-        self.replay = Replay(self.augmenter, replay_decay)
-        self.optimizer = torch.optim.AdamW(self.augmenter.parameters(), lr=lr, weight_decay=weight_decay)
-        self.normalize = normalize or nn.Identity()
+        self.optimizer = torch.optim.AdamW(
+            [{"params": list(view.augmenter.parameters())} for view in self.views], lr=h.lr, weight_decay=h.weight_decay
+        )
+        self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.objective, self.loss = objective, loss
-        self.target_loss = target_loss or default_target_loss(loss, non_saturating, smoothing)
-        self.n_inner, self.n_buffer, self.color_weight = n_inner, n_buffer, color_weight
-        self.fraction, self.at_once = fraction, at_once
-        self.seed, self.steps, self.epochs = seed, 0, 0
+        self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
+        self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
-        # Asked before each update of the augmenter, with what was measured for it, whether to make it.
-        self.permit: Callable[[dict[str, Tensor]], bool] = lambda measured: True
-        distributed.broadcast_(self.augmenter, self.teacher.model)
+        distributed.broadcast_(*(view.augmenter for view in self.views), self.teacher.model)
 
-    def __call__(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Images for the target's next update, augmented, still in [0, 1]."""
-        return self.augment(Batch(images, labels)).image
+    @property
+    def augmenter(self) -> Any:
+        """a_φ; of several views, the first one's."""
+        return self.views[0].augmenter
+
+    @property
+    def replay(self) -> Any:
+        """The earlier augmenters; of several views, the first one's."""
+        return self.views[0].replay
+
+    def __call__(self, images: Tensor, labels: Tensor | None = None, *more: Tensor) -> Any:
+        """Images for the target's next update, augmented, still in [0, 1]: ``teach(images, labels)``, or with several
+        views ``teach(first, second)``, which returns as many."""
+        if len(self.views) == 1:
+            return self.augment(Batch(images, labels)).image
+        batch = self.augment(Batch(images, others=() if labels is None else (labels, *more)))
+        return (batch.image, *batch.others)
 
     @torch.no_grad()
     def augment(self, batch: Batch) -> Batch:
         """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
+        each = self._each(batch)
         if self.steps == 0:
-            check(batch, self.augmenter.settings.channels, self.augmenter.settings.classes)
+            for view, x in each:
+                check(x, view.augmenter.settings.channels, view.augmenter.settings.classes)
         self._reseed("augment", batch.part)
-        return replayed(self.augmenter, self.replay, batch, self.generator)
+        return batch.with_views([view.replayed(x, self.generator) for view, x in each])
 
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
         """a_φ(x) with φ as it is now, for pictures."""
-        return self.augmenter(batch, generator)
+        return batch.with_views([view.augmenter(x, generator) for view, x in self._each(batch)])
 
-    def step(self, images: Tensor | Batch, labels: Tensor | None = None) -> dict[str, Tensor] | None:
+    def step(
+        self,
+        images: Tensor | Batch,
+        labels: Tensor | None = None,
+        *,
+        permit: Callable[[dict[str, Tensor]], bool] | None = None,
+    ) -> dict[str, Tensor] | None:
         """To be called after each update of the target with the batch before augmentation.
 
         Updates the teacher (lines 3-5) and, every n_inner calls, the augmenter (lines 10-12). Returns what the
-        augmenter's update measured, as tensors on the device, or None when there was none.
+        augmenter's update measured, as tensors on the device, or None when there was none. ``permit`` is asked before
+        the augmenter is updated, with what was measured, and may refuse.
         """
         batch = images if isinstance(images, Batch) else Batch(images, labels)
         self.teacher.update(self.target)
         self.steps += 1
         measured = None
-        if self.steps % self.n_inner == 0:
-            part = max(2, math.ceil(self.fraction * len(batch)))  # batch norm knows no variance of one image
-            measured = self.update_augmenter(batch[:part])
+        if self.steps % self.hyperparameters.n_inner == 0:
+            part = max(2, math.ceil(self.hyperparameters.fraction * len(batch)))  # no variance within one image
+            measured = self.update_augmenter(batch[:part], permit)
         self.draws.clear()
         return measured
 
-    def update_augmenter(self, batch: Batch) -> dict[str, Tensor] | None:
-        """One step of gradient ascent on Eq. 1 minus the colour distance, and what it measured, if it was permitted."""
+    def update_augmenter(
+        self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
+    ) -> dict[str, Tensor] | None:
+        """Lines 11 and 12: one step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
         self.optimizer.zero_grad()
         distributed.average_buffers(self.teacher.model)  # one teacher for all
-        parts = batch.split(self.at_once or len(batch))
+        parts = batch.split(self.hyperparameters.at_once or len(batch))
         found = [self.backward(part, len(part) / len(batch)) for part in parts]
         distributed.average_gradients(self.optimizer)
         measured = {name: torch.stack([part[name] for part in found]).sum(0) for name in found[0]}
-        if not self.permit(measured):
+        if permit is not None and not permit(measured):
             return None
         self.optimizer.step()
-        self.replay.refresh()
+        for view in self.views:
+            view.replay.refresh()
         return measured
 
     def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
-        """Add the gradient of the augmenter's loss on these images, and return its terms, both times ``weight``."""
+        """Line 11: add the gradient of the augmenter's loss on these images, and return its terms, times ``weight``."""
         self._reseed("update", batch.part)
         with torch.enable_grad():
-            draw = self.augmenter.sample(len(batch), batch.label, self.generator)
-            colored = self.augmenter.color(batch, draw)  # x̃ = c(x), Eq. 4
-            augmented = self.augmenter.warp(colored, draw)  # x̂ = g(x̃), Eq. 5
-            image = self.normalize(augmented.image)
-            label = augmented.label if augmented.mask is None else augmented.mask
-            outputs = frozen(self.target, image), frozen(self.teacher.model, image)
-            terms = self.objective(*outputs, label, self.target_loss, self.loss, partial(self.plain, batch))  # Eq. 1
-            distance = color_distance(batch.image, colored.image, generator=self.generator)
-            loss = self.color_weight * distance - terms.objective
+            made, distances = [], []
+            for view, x in self._each(batch):
+                draw = view.augmenter.sample(len(x), x.label, self.generator)
+                colored = view.augmenter.color(x, draw)  # x̃ = c(x), Eq. 4
+                made.append(view.augmenter.warp(colored, draw))  # x̂ = g(x̃), Eq. 5
+                distances.append(color_distance(x.image, colored.image, generator=self.generator))  # Eq. 2
+            seen = self._normalized(batch.with_views(made))
+            target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
+            judged = self._truth(seen), self.target_loss, self.loss, partial(self.plain, batch)
+            terms = self.objective(Passes(target, teacher, *judged))  # Eq. 1
+            distance = torch.stack(distances).sum()
+            loss = self.hyperparameters.color_weight * distance - terms.objective
         (weight * loss).backward()
-        return {
-            "objective": weight * terms.objective.detach(),
-            "target_term": weight * terms.target.detach(),
-            "teacher_term": weight * terms.teacher.detach(),
-            "color_distance": weight * distance.detach(),
-        }
+        measured = {**terms._asdict(), "color_distance": distance}
+        names = {"target": "target_term", "teacher": "teacher_term"}
+        return {names.get(name, name): weight * value.detach() for name, value in measured.items()}
 
     @torch.no_grad()
     def plain(self, batch: Batch) -> tuple[Any, Any]:
         """f_θ(x) and y without augmentation: PointAugment's point of comparison. A third pass, so only on demand."""
-        return frozen(self.target, self.normalize(batch.image)), batch.label if batch.mask is None else batch.mask
+        seen = self._normalized(batch)
+        return self.forward(partial(frozen, self.target), seen), self._truth(seen)
 
     def end_epoch(self) -> None:
         """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""
         self.epochs += 1
-        if self.n_buffer and self.epochs % self.n_buffer == 0:
-            self.replay.push()
+        if self.hyperparameters.n_buffer and self.epochs % self.hyperparameters.n_buffer == 0:
+            for view in self.views:
+                view.replay.push()
 
     def probabilities(self) -> dict[str, float]:
-        """The learned p_c and p_g, averaged over the classes."""
-        return {f"p_{name}": float(value.mean()) for name, value in self.augmenter.probabilities().items()}
-
-    @property
-    def snapshots(self) -> int:
-        return len(self.replay)
-
-    @property
-    def pairs(self) -> list[tuple[Augmenter, Replay]]:
-        """Each augmenter with its replay."""
-        return [(self.augmenter, self.replay)]
-
-    @property
-    def learners(self) -> nn.Module:
-        """All that the augmenter's optimiser updates."""
-        return self.augmenter
+        """The learned p_c and p_g, averaged over the classes; of several views, numbered."""
+        suffixes = [""] if len(self.views) == 1 else [f"_{k}" for k in range(1, len(self.views) + 1)]
+        found = [(suffix, view.augmenter.probabilities()) for suffix, view in zip(suffixes, self.views, strict=True)]
+        return {f"p_{name}{suffix}": float(p.mean()) for suffix, parts in found for name, p in parts.items()}
 
     def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
-        """What has been learned, frozen, to be saved and used without target or teacher.
+        """What has been learned, frozen, to be saved and used without target or teacher; of several views, the first's.
 
         ``classes`` are the names of the classes, ``snapshots`` takes the replay along, and anything else is kept
         with it, e.g. ``data="my photographs"``.
         """
-        return Policy.of(self.augmenter, self.replay if snapshots else None, classes=classes, provenance=provenance)
+        return self.views[0].policy(snapshots, classes=classes, provenance=provenance)
+
+    def policies(self, *, snapshots: bool = False, **about: Any) -> list[Policy]:
+        """One policy for each view; ``about`` is what ``Policy`` is told besides."""
+        return [view.policy(snapshots, **about) for view in self.views]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""
         return {
-            "kind": self.augmenter.name,
-            "settings": self.augmenter.describe(),
-            "augmenter": self.augmenter.state_dict(),
+            **self.views[0].describe(),
+            **dict(chain.from_iterable(view.state(k).items() for k, view in enumerate(self.views))),
             "optimizer": self.optimizer.state_dict(),
             "teacher": self.teacher.state_dict(),
-            "replay": self.replay.state_dict(),
             "seed": self.seed,
             "steps": self.steps,
             "epochs": self.epochs,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.augmenter.load_state_dict(state["augmenter"])
+        for k, view in enumerate(self.views):
+            view.load_state(k, state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.teacher.load_state_dict(state["teacher"])
-        self.replay.load_state_dict(state["replay"])
         self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
         self.draws.clear()
 
+    def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
+        """Each view with its images."""
+        images = batch.each_view()
+        if len(images) != len(self.views):
+            raise ValueError(f"a batch of {len(self.views)} view(s) is needed; this one has {len(images)}")
+        return list(zip(self.views, images, strict=True))
+
+    def _normalized(self, batch: Batch) -> Batch:
+        return batch.replace(image=self.normalize(batch.image), others=tuple(map(self.normalize, batch.others)))
+
+    def _truth(self, seen: Batch) -> Any:
+        """What a loss compares an output with."""
+        return (seen.image, *seen.others) if seen.others else seen.truth
+
     def _reseed(self, purpose: str, part: int) -> None:
         """Random numbers depend on the seed, the number of steps and the part of the batch, and on nothing else."""
-        self.draws[purpose, part] += 1  # a second view of a part is another one
-        self.generator.manual_seed(mix(self.seed, purpose, self.steps, part, self.draws[purpose, part]))
+        self.draws[purpose, part] += 1  # a second draw for a part is another one
+        self.generator.manual_seed(derive(self.seed, purpose, self.steps, part, self.draws[purpose, part]))
 
 
 def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
@@ -250,25 +284,17 @@ def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) 
     return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
-def new_augmenter(seed: int, name: str, **about: Any) -> Augmenter:
-    """An augmenter whose initial weights depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return create(name, **about)
+def each_output(network: Callable[..., Any], batch: Batch) -> Any:
+    """The network's output for a batch; of several views, one for each."""
+    outputs = tuple(network(view.image) for view in batch.each_view())
+    return outputs if batch.others else outputs[0]
 
 
-def replayed(augmenter: Augmenter, replay: Replay, batch: Batch, generator: torch.Generator) -> Batch:
-    """a_φ(x) with φ drawn from the replay."""
-    snapshots = replay.draw(len(batch), generator)
-    draw = augmenter.sample(len(batch), batch.label, generator, snapshots)
-    return augmenter.warp(augmenter.color(batch, draw), draw)
-
-
-def frozen(model: nn.Module, image: Tensor) -> Any:
+def frozen(model: nn.Module, *inputs: Any) -> Any:
     """f(x) with gradients to the image only: no weight gradient is computed, no weight or buffer changes."""
     weights = {name: value.detach() for name, value in model.named_parameters()}
     buffers = {name: value.clone() for name, value in model.named_buffers()}
-    return functional_call(model, {**weights, **buffers}, (image,))
+    return functional_call(model, {**weights, **buffers}, inputs)
 
 
 def unwrap(model: nn.Module) -> nn.Module:

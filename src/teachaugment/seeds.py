@@ -7,12 +7,12 @@ import hashlib
 import torch
 
 
-def mix(*parts: int | str) -> int:
-    """A seed of 63 bits from any parts, e.g. ``mix(seed, "order", epoch)``."""
+def derive(*parts: int | str) -> int:
+    """A seed of 63 bits from any parts, e.g. ``derive(seed, "order", epoch)``."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def generator(device: torch.device | str, *parts: int | str) -> torch.Generator:
     """A generator on ``device`` seeded from the parts."""
-    return torch.Generator(device=device).manual_seed(mix(*parts))
+    return torch.Generator(device=device).manual_seed(derive(*parts))

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from teachaugment.augment.mixing import MIXES, cutmix, mix, mixup
+from teachaugment.augment.mixing import MIXES, cutmix, mix_images, mixup
 from teachaugment.batch import Batch
 
 
@@ -48,7 +48,7 @@ def test_cutmix_pastes_one_box_and_counts_its_pixels():
 def test_labels_stay_shares_and_images_in_range(name, alpha):
     generator = torch.Generator().manual_seed(0)
     for _ in range(30):
-        after = mix(name, batch(), 3, alpha, generator)
+        after = mix_images(name, batch(), 3, alpha, generator)
         assert after.label.dtype == torch.float32 and after.label.shape == (4, 3)
         torch.testing.assert_close(after.label.sum(1), torch.ones(4))
         assert after.image.min() >= 0 and after.image.max() <= 1
@@ -59,7 +59,7 @@ def test_the_proportion_is_drawn_from_beta(alpha):
     generator = torch.Generator().manual_seed(0)
     black_and_white = Batch(torch.tensor([0.0, 1.0]).view(2, 1, 1, 1), torch.tensor([0, 1]))
     shares = torch.stack(
-        [mix("mixup", black_and_white, 2, alpha, generator).image[1].flatten()[0] for _ in range(3000)]
+        [mix_images("mixup", black_and_white, 2, alpha, generator).image[1].flatten()[0] for _ in range(3000)]
     )
     beta = torch.distributions.Beta(torch.tensor(alpha), torch.tensor(alpha))
     assert float(shares.mean()) == pytest.approx(0.5, abs=0.04)
@@ -71,7 +71,7 @@ def test_the_draw_is_the_generators_alone(name):
     before, results = batch(), []
     for other in (1, 2):
         torch.manual_seed(other)
-        results.append(mix(name, before, 3, 0.5, torch.Generator().manual_seed(7)))
+        results.append(mix_images(name, before, 3, 0.5, torch.Generator().manual_seed(7)))
     assert torch.equal(results[0].image, results[1].image) and torch.equal(results[0].label, results[1].label)
 
 

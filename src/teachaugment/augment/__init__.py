@@ -1,20 +1,25 @@
-"""Augmenters by name: a closed table."""
+"""Augmenters by name."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from teachaugment.augment.augmenter import Augmenter
-from teachaugment.augment.neural import NeuralAugmenter
-from teachaugment.augment.rivals.dda import DDAAugmenter
-from teachaugment.augment.rivals.online import OnlineAugmenter
-from teachaugment.errors import UserError, nearest
+from teachaugment.tables import Entry, Table
 
-AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (NeuralAugmenter, DDAAugmenter, OnlineAugmenter)}
+if TYPE_CHECKING:
+    from teachaugment.augment.augmenter import Augmenter
+
+AUGMENTERS = Table(
+    "augmenter",
+    __name__,
+    {
+        "neural": Entry("neural:NeuralAugmenter", "the paper's networks: colour, then geometry"),
+        "dda": Entry("rivals.dda:DDAAugmenter", "Faster AutoAugment's differentiable operations"),
+        "online": Entry("rivals.online:OnlineAugmenter", "OnlineAugment's networks"),
+    },
+)
 
 
 def create(name: str, **settings: Any) -> Augmenter:
     """An untrained augmenter: its kind by name, and what its ``Settings`` take."""
-    if name not in AUGMENTERS:
-        raise UserError(f"unknown augmenter {name!r}{nearest(name, AUGMENTERS)}")
-    return AUGMENTERS[name](**settings)
+    return AUGMENTERS.load(name)(**settings)

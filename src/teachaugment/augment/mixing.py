@@ -53,7 +53,7 @@ def mixed_labels(batch: Batch, classes: int, share: Tensor) -> Tensor:
 MIXES: dict[str, Callable[..., Batch]] = {"mixup": mixup, "cutmix": cutmix}
 
 
-def mix(name: str, batch: Batch, classes: int, alpha: float, generator: torch.Generator | None = None) -> Batch:
+def mix_images(name: str, batch: Batch, classes: int, alpha: float, generator: torch.Generator | None = None) -> Batch:
     """The batch mixed in a proportion λ drawn from Beta(α, α)."""
     two = torch.full((2,), alpha, device=batch.image.device)
     share = torch._sample_dirichlet(two, generator=generator)[0]  # torch.distributions.Beta takes no generator

@@ -180,7 +180,7 @@ def run_train(arguments: argparse.Namespace) -> int:
             if arguments.resume:
                 into = Path(config.output or "") if "output" in arguments.chosen else None
                 trainer, path = restore.resume(config, Path(arguments.resume), into, arguments.force)
-                say(f"continuing {path} after {build.place(trainer)}")
+                say(f"continuing {path} after {build.how_far(trainer)}")
             else:
                 trainer = build.build(config)
                 path = processes.share(lambda: directory.create_run(config))

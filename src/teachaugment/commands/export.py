@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError
-
-if TYPE_CHECKING:
-    from teachaugment.policy.policy import Policy
 
 EXAMPLES = """\
 examples:
@@ -43,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from teachaugment.engine import checkpoint, directory
+    from teachaugment.engine import checkpoint, directory, policies
 
     path = directory.existing_run(arguments.run)
     if arguments.backbone:
@@ -55,101 +50,16 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     best = arguments.checkpoint == "best"
     state = checkpoint.load(path / checkpoint.BEST) if best else checkpoint.newest(path)[0]
-    policies = policies_of(state, measured_in(path, arguments.checkpoint, state), arguments.snapshots)
+    measured = policies.measured_in(path, arguments.checkpoint, state)
+    found = policies.in_checkpoint(state, measured, arguments.snapshots)
     output = Path(arguments.output) if arguments.output else path / directory.POLICY
-    for file, card in write_all(policies, output):
+    for file, card in policies.write(found, output):
         print(f"{file}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
     if arguments.onnx:
-        policy = policies[0]
         from teachaugment.policy.given_noise import write_onnx
 
         height, width = state["data"]["size"]
         print("tracing it for ONNX, which takes up to a minute …", file=sys.stderr, flush=True)
-        write_onnx(policy, Path(arguments.onnx), height, width)
+        write_onnx(found[0], Path(arguments.onnx), height, width)
         print(f"{arguments.onnx}  the same as a function of images of {height}×{width} and noise")
     return 0
-
-
-def policies_of(state: dict[str, Any], measured: dict[str, Any] | None = None, snapshots: bool = False) -> list[Policy]:
-    """What a run has learned: one policy, or one for each of two views."""
-    parts = [("augmenter", "replay"), ("second", "second_replay")]
-    teach = state["teach"] or {"augmenter": None}
-    return [policy_of(state, measured, snapshots, names) for names in parts if names[0] in teach]
-
-
-def policy_of(
-    state: dict[str, Any],
-    measured: dict[str, Any] | None = None,
-    snapshots: bool = False,
-    names: tuple[str, str] = ("augmenter", "replay"),
-) -> Policy:
-    """A policy in a run's state, as the trainer has it and its checkpoints keep it, under these names."""
-    import torch
-
-    from teachaugment.augment import create
-    from teachaugment.policy.policy import Policy
-    from teachaugment.replay import Replay
-
-    config, data, teach = state["config"], state["data"], state["teach"]
-    if teach is None:
-        raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
-    with torch.random.fork_rng(devices=[]):
-        augmenter = create(teach["kind"], **teach["settings"])
-    augmenter.load_state_dict(teach[names[0]])
-    replay = None
-    if snapshots and teach[names[1]]["count"]:
-        replay = Replay(augmenter, config["teach"]["replay_decay"])
-        replay.load_state_dict(teach[names[1]])
-    return Policy(
-        augmenter,
-        replay=replay,
-        classes=data["classes"] if augmenter.settings.classes else None,
-        normalization={"mean": data["mean"], "std": data["std"]},
-        provenance={
-            "task": config["task"],
-            "data": data["name"],
-            "fingerprint": data["fingerprint"],
-            "images": data["train_images"],
-            "size": list(data["size"]),
-            "model": config["model"]["name"],
-            "epochs": state["epoch"],
-            "seed": config["seed"],
-            "measured": measured,
-        },
-    )
-
-
-def measured_as(split: str, metric: str, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What was measured with the target and the teacher on a split, for the policy's provenance."""
-    return {"split": split, "metric": metric, **{name: float(result[metric]) for name, result in results.items()}}
-
-
-def measured_in(path: Path, which: str, state: dict[str, Any]) -> dict[str, Any] | None:
-    """The same from a finished run's ``metrics.json``, if it is of this state."""
-    from teachaugment.engine.directory import METRICS
-
-    try:
-        metrics = json.loads((path / METRICS).read_text(encoding="utf-8"))
-        found = metrics["best"] if which == "best" else metrics
-        if found["epoch"] == state["epoch"]:
-            return measured_as("test", metrics.get("metric", "accuracy"), found["test"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
-
-
-def write_all(policies: list[Policy], path: Path) -> list[tuple[Path, Path]]:
-    """All policies of a run, the second one as NAME-2, with their model cards; returns the paths of both."""
-    paths = [path, path.with_stem(f"{path.stem}-2")]
-    return [(place, write(policy, place)) for place, policy in zip(paths, policies, strict=False)]
-
-
-def write(policy: Policy, path: Path) -> Path:
-    """The policy and, beside it, its model card, whose path is returned."""
-    from teachaugment.files import write_atomically
-    from teachaugment.policy.card import card
-
-    beside, text = path.with_suffix(".md"), card(policy, path.name)
-    policy.save(path)
-    write_atomically(beside, lambda file: file.write(text.encode()))
-    return beside

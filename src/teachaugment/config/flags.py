@@ -8,9 +8,9 @@ from typing import Any
 
 from teachaugment import presets
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
-from teachaugment.config.sections import TASK_DEFAULTS
 from teachaugment.config.settings import as_text
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
 FEW = 5  # choices that stand beside their flag; more of them are listed below it
@@ -50,8 +50,8 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
         few = len(choices) <= FEW
         names = "" if few else f": {', '.join(choices)}"
         shown = as_text(setting.default) or "empty"
-        for task, values in TASK_DEFAULTS.items():
-            shown += f"; {task}: {as_text(values[key])}" if key in values else ""
+        for task, entry in TASKS.items():
+            shown += f"; {task}: {as_text(entry.defaults[key])}" if key in entry.defaults else ""
         help = f"{setting.metadata['help']}{names} [{shown}]"
         options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
         groups[section].add_argument(

@@ -17,9 +17,11 @@ from typing import Any
 
 import yaml
 
-from teachaugment.config.sections import BUILT_IN_VIEWS, SEGMENTATION_ONLY, SELF_SUPERVISED, TASK_DEFAULTS, Config
+from teachaugment import tasks
+from teachaugment.config.sections import Config
 from teachaugment.config.settings import Setting
 from teachaugment.errors import UserError, nearest
+from teachaugment.tasks import TASKS
 
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
 MAY_CHANGE = (
@@ -43,15 +45,15 @@ SETTINGS: dict[str, Setting] = {s.key: s for s in settings()}
 SECTIONS = tuple(f.name for f in fields(Config) if f.default is dataclasses.MISSING)
 
 
-def default(key: str, task: str = "classification", data: str = "") -> Any:
+def default(key: str, task: str = tasks.DEFAULT, data: str = "") -> Any:
     """What a setting is when nobody says anything about it."""
     return other_defaults(task, data).get(key, SETTINGS[key].default)
 
 
 def other_defaults(task: str, data: str) -> dict[str, Any]:
-    """Where a task, or a task on the built-in images, has defaults of its own."""
-    built_in = task in SELF_SUPERVISED and data == SETTINGS["data.path"].default
-    return {**TASK_DEFAULTS.get(task, {}), **(BUILT_IN_VIEWS if built_in else {})}
+    """Where a task, or a task on data by name, has defaults of its own."""
+    of_task = TASKS[task] if task in TASKS else TASKS[tasks.DEFAULT]
+    return {**of_task.defaults, **of_task.data_defaults.get(data, {})}
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,7 @@ def resolve(*layers: Layer) -> Config:
 
 def _check_together(config: Config, names: Mapping[str, str]) -> None:
     """What no single setting can tell."""
-    for key, where in names.items():
-        if key in SEGMENTATION_ONLY and config.task != "segmentation" and attrgetter(key)(config) != default(key):
-            raise UserError(f"{where} is for segmentation; leave it out, or add --task segmentation")
+    _check_task(config, names)
     steps = config.optim.milestones
     where = names.get("optim.milestones", "optim.milestones")
     if list(steps) != sorted(set(steps)):
@@ -113,13 +113,24 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
         raise UserError(
             "--strategy policy-file needs --augment.policy_file FILE; docs/strategies.md says what it may be"
         )
-    if augment.mix != "none" and config.task != "classification":
-        where = names.get("augment.mix", "augment.mix")
-        raise UserError(f"{where} mixes the labels of whole images: there are none in the task {config.task}")
-    if augment.strategy.startswith("consistency-") and config.task != "classification":
-        raise UserError(f"--strategy {augment.strategy} is for classification, not for the task {config.task}")
-    if augment.strategy in ("unaugmented", "crop-flip", "cutout") and config.task in SELF_SUPERVISED:
-        raise UserError(f"--strategy {augment.strategy} is not for {config.task}; 'none' makes its views and no more")
+
+
+def _check_task(config: Config, names: Mapping[str, str]) -> None:
+    """Refuse what the task has no use for."""
+    entry = TASKS[config.task]
+    for name, other in TASKS.items():
+        for key in other.own_settings:
+            if key in names and key not in entry.own_settings and _changed(config, key):
+                raise UserError(f"{names[key]} is for {name}; leave it out, or add --task {name}")
+    for key, why in entry.refused_settings.items():
+        if _changed(config, key):
+            raise UserError(f"{names.get(key, key)} {why.format(task=config.task)}")
+    if why := entry.refused_strategies.get(config.augment.strategy, ""):
+        raise UserError(f"--strategy {config.augment.strategy} {why.format(task=config.task)}")
+
+
+def _changed(config: Config, key: str) -> bool:
+    return bool(attrgetter(key)(config) != default(key))
 
 
 def read_yaml(path: str | Path) -> Layer:

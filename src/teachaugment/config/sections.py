@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from teachaugment import strategies, tasks
+from teachaugment.augment import AUGMENTERS
 from teachaugment.config.settings import setting
+from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.objectives import OBJECTIVES
+from teachaugment.strategies import STRATEGIES
+from teachaugment.tasks import TASKS
 
-SELF_SUPERVISED = ("simsiam", "byol", "moco")
-TASKS = ("classification", "segmentation", *SELF_SUPERVISED)
+_OURS = Hyperparameters()  # whose defaults are the settings'
 
 
 @dataclass(frozen=True)
@@ -95,14 +99,10 @@ class TrainConfig:
 @dataclass(frozen=True)
 class AugmentConfig:
     strategy: str = setting(
-        "teachaugment",
+        strategies.DEFAULT,
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
-        choices=(
-            *("teachaugment", "policy", "none", "unaugmented", "crop-flip", "cutout"),
-            *("trivialaugment", "randaugment", "autoaugment", "autoaugment-cifar10", "autoaugment-imagenet", "augmix"),
-            *("policy-file", "consistency-kld", "consistency-mse"),
-        ),
+        choices=STRATEGIES.names,
     )
     policy: str | None = setting(
         None, "train with this learned policy, a file or a run; no teacher is needed then", flag="policy"
@@ -117,6 +117,9 @@ class AugmentConfig:
     )
     num_ops: int = setting(2, "RandAugment: operations for each image (N)", low=0)
     magnitude: int = setting(9, "RandAugment: strength of its operations (M)", low=0, high=30)
+    area: float = setting(
+        1.0, "least share of an image that a random crop, enlarged again, shows; 1: off", above=0, high=1
+    )
     flip: bool = setting(True, "mirror half of the images")
     crop: int = setting(4, "random crop after zero padding of this many pixels; 0: off", low=0)
     cutout: int = setting(0, "side of the Cutout square in pixels; 0: off", low=0)
@@ -148,33 +151,35 @@ class TeachConfig:
     objective: str = setting(
         "teachaugment",
         "what the augmenter maximises: Eq. 1, or its rival of Adversarial AutoAugment or of PointAugment",
-        choices=("teachaugment", "adversarial", "pointaugment"),
+        choices=OBJECTIVES.names,
     )
     augmenter: str = setting(
-        "neural",
+        _OURS.augmenter,
         "what learns to augment: the paper's networks, or their rival of Faster AutoAugment (dda) or OnlineAugment",
-        choices=("neural", "dda", "online"),
+        choices=AUGMENTERS.names,
     )
-    n_inner: int = setting(5, "target steps for each step of the augmenter", low=1)
-    fraction: float = setting(1.0, "share of a batch on which the augmenter is updated", above=0, high=1)
-    n_buffer: int = setting(10, "epochs between two snapshots for the replay", low=1)
-    smoothing: float = setting(0.1, "label smoothing of the target's term", low=0, below=1)
-    color_weight: float = setting(10.0, "weight of the colour distance; 0: off", low=0)
+    n_inner: int = setting(_OURS.n_inner, "target steps for each step of the augmenter", low=1)
+    fraction: float = setting(_OURS.fraction, "share of a batch on which the augmenter is updated", above=0, high=1)
+    n_buffer: int = setting(_OURS.n_buffer, "epochs between two snapshots for the replay", low=1)
+    smoothing: float = setting(_OURS.smoothing, "label smoothing of the target's term", low=0, below=1)
+    color_weight: float = setting(_OURS.color_weight, "weight of the colour distance; 0: off", low=0)
     replay: bool = setting(True, "train the target with earlier augmenters too")
-    replay_decay: float = setting(0.99, "priority of a snapshot against the next newer one", above=0, high=1)
-    group: int = setting(8, "images that share one draw from the replay", low=1)
-    non_saturating: bool = setting(True, "non-saturating loss in the target's term")
+    replay_decay: float = setting(
+        _OURS.replay_decay, "priority of a snapshot against the next newer one", above=0, high=1
+    )
+    group: int = setting(_OURS.group, "images that share one draw from the replay", low=1)
+    non_saturating: bool = setting(_OURS.non_saturating, "non-saturating loss in the target's term")
     teacher: str | None = setting(
         None, "a run, a checkpoint or a pretrained network as the teacher; none: the moving average", flag="teacher"
     )
-    ema_decay: float = setting(0.999, "decay of the teacher's moving average", low=0, below=1)
-    lr: float = setting(1e-3, "learning rate of the augmenter", above=0)
-    weight_decay: float = setting(1e-2, "weight decay of the augmenter", low=0)
+    ema_decay: float = setting(_OURS.ema_decay, "decay of the teacher's moving average", low=0, below=1)
+    lr: float = setting(_OURS.lr, "learning rate of the augmenter", above=0)
+    weight_decay: float = setting(_OURS.weight_decay, "weight decay of the augmenter", low=0)
 
 
 @dataclass(frozen=True)
 class Config:
-    task: str = setting("classification", "what is learned", flag="task", choices=TASKS)
+    task: str = setting(tasks.DEFAULT, "what is learned", flag="task", choices=TASKS.names)
     seed: int = setting(0, "all randomness follows from this number", flag="seed", low=0)
     output: str | None = setting(None, "the run directory, new or empty; none: a fresh one under runs/", flag="output")
     device: str = setting("auto", "cpu, cuda, cuda:1, mps, …; auto: the accelerator if there is one", flag="device")
@@ -185,36 +190,3 @@ class Config:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     views: ViewsConfig = field(default_factory=ViewsConfig)
     teach: TeachConfig = field(default_factory=TeachConfig)
-
-
-# What a task changes among the defaults; those of the self-supervised ones are for a small network.
-TASK_DEFAULTS: dict[str, dict[str, Any]] = {
-    "segmentation": {
-        "model.name": "unet-16",
-        "optim.lr": 0.05,
-        "optim.warmup_epochs": 1.0,
-        "train.epochs": 20,
-        "train.batch_size": 8,
-        "augment.crop": 0,
-        "augment.num_ops": 1,  # RandAugment's settings are those of the paper's appendix
-        "augment.magnitude": 5,
-    },
-    **{
-        task: {
-            "optim.lr": 0.05,
-            "optim.nesterov": False,
-            "views.blur": 0.0,
-            "views.layers": 2,
-            "views.dim": 256,
-            "views.hidden": 64,
-            "views.queue": 512,
-            "teach.n_buffer": 1,
-            "augment.crop": 0,
-        }
-        for task in SELF_SUPERVISED
-    },
-}
-# Of the built-in images: what tells two of them apart is colour, and it says little about the class. Without it, and
-# with most of the figure in sight, features must be about its form.
-BUILT_IN_VIEWS = {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}
-SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")

@@ -1,159 +1,28 @@
-"""From a configuration to the objects of a run: the only place that resolves names."""
+"""From a configuration to the objects of a run: names are looked up in the tables, and nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
-from teachaugment import data, distributed, models
-from teachaugment.algorithm import TeachAugment
+from teachaugment import distributed, models
 from teachaugment.config.resolve import MAY_DIFFER, Config, flatten, to_dict
-from teachaugment.config.sections import SELF_SUPERVISED
 from teachaugment.data.splits import DataSet
 from teachaugment.engine import processes
+from teachaugment.engine.finite import Finite
 from teachaugment.engine.optim import sgd
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.pretrained import load_teacher
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
-from teachaugment.models.backbone import backbone
-from teachaugment.models.simsiam import SimSiam
-from teachaugment.objectives import Objective, adversarial, point_augment, teach_augment
-from teachaugment.policy.policy import Policy
-from teachaugment.seeds import mix
-from teachaugment.strategies.consistency import DISTANCES, Consistency
-from teachaugment.strategies.named import STRATEGIES, OnEachView, fixed_augmentation
-from teachaugment.tasks import Task
-from teachaugment.tasks.classification import Classification
-from teachaugment.tasks.momentum import BYOL, MoCo
-from teachaugment.tasks.segmentation import Segmentation
-from teachaugment.tasks.self_supervised import SelfSupervised, distance
-from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
-from teachaugment.views import TeachAugmentViews
-
-
-def classification(config: Config, dataset: DataSet) -> Task:
-    a = config.augment
-    if a.lighting and dataset.channels != 3:
-        raise UserError(f"augment.lighting needs images of 3 channels; {dataset.name} has {dataset.channels}")
-    return Classification(
-        dataset.classes,
-        dataset.mean,
-        dataset.std,
-        flip=a.flip,
-        crop=a.crop,
-        cutout=a.cutout,
-        jitter=a.jitter,
-        lighting=a.lighting,
-        mix=a.mix,
-        mix_alpha=a.mix_alpha,
-    )
-
-
-def segmentation(config: Config, dataset: DataSet) -> Task:
-    a = config.augment
-    for name in ("cutout", "jitter", "lighting"):
-        if getattr(a, name):
-            raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
-    return Segmentation(
-        dataset.classes, dataset.mean, dataset.std, flip=a.flip, crop=a.crop, window=config.train.window
-    )
-
-
-def self_supervised(config: Config, dataset: DataSet) -> Task:
-    a, v = config.augment, config.views
-    for name in ("crop", "cutout", "jitter", "lighting"):
-        if getattr(a, name):
-            raise UserError(f"augment.{name} is not for {config.task}; its views are set by views.area, views.jitter …")
-    about = dataset.classes, dataset.mean, dataset.std
-    views: dict[str, Any] = {"flip": a.flip, "area": v.area, "jitter": v.jitter, "grey": v.grey, "blur": v.blur}
-    if config.task == "simsiam":
-        return SelfSupervised(*about, **views)
-    if a.strategy == "teachaugment" and config.teach.ema_decay <= v.momentum:
-        raise UserError(
-            f"teach.ema_decay must be above views.momentum ({v.momentum:g}) for {config.task}, whose own average "
-            f"would else be the teacher, not {config.teach.ema_decay:g}"
-        )
-    if config.task == "byol":
-        return BYOL(*about, momentum=v.momentum, **views)
-    queue: dict[str, Any] = {"dim": v.dim, "queue": v.queue, "temperature": v.temperature, "seed": config.seed}
-    return MoCo(*about, momentum=v.momentum, **queue, **views)
-
-
-def new_target(config: Config, dataset: DataSet, pretrained: bool = False) -> nn.Module:
-    """The network to train; for a self-supervised task without its classifier and with heads instead."""
-    name, classes, v = config.model.name, len(dataset.classes), config.views
-    network = models.create(name, classes, dataset.channels, dataset.size, pretrained)
-    if config.task not in SELF_SUPERVISED:
-        return network
-    hidden = 0 if config.task == "moco" else v.hidden
-    return SimSiam(*backbone(network, classes, name), dim=v.dim, hidden=hidden, layers=v.layers)
-
-
-def teachaugment(config: Config, dataset: DataSet, task: Task, target: nn.Module, precision: Precision) -> TeachAugment:
-    t = config.teach
-    settings: dict[str, Any] = dict(
-        channels=dataset.channels,
-        augmenter=t.augmenter,
-        normalize=task.normalize,
-        objective=OBJECTIVES[t.objective],
-        ema_decay=t.ema_decay,
-        n_inner=t.n_inner,
-        fraction=t.fraction,
-        at_once=config.train.batch_size,
-        n_buffer=t.n_buffer if t.replay else 0,
-        replay_decay=t.replay_decay,
-        group=t.group,
-        color_weight=t.color_weight,
-        lr=t.lr,
-        weight_decay=t.weight_decay,
-        seed=config.seed,
-    )
-    if isinstance(task, SelfSupervised):
-        if t.teacher:
-            raise UserError(f"--teacher is not for {config.task}, whose teacher is the moving average")
-        if t.objective == "pointaugment":
-            raise UserError(f"teach.objective pointaugment needs classes, and {config.task} has none")
-        # Where the method has an average of its own, the teacher is a slower one from the first steps on.
-        warmup = {} if task.against is None else {"ema_warmup": 2}
-        return TeachAugmentViews(target, distance, against=task.against, **warmup, **settings)
-    return TeachAugment(
-        target,
-        teacher=pretrained(t.teacher, dataset, precision) if t.teacher else None,
-        num_classes=task.contexts,
-        non_saturating=t.non_saturating,
-        smoothing=t.smoothing,
-        **settings,
-    )
-
-
-def consistency(config: Config, dataset: DataSet, target: nn.Module, precision: Precision) -> Consistency:
-    t = config.teach
-    teacher: Teacher = EMATeacher(target, t.ema_decay)
-    if t.teacher:
-        teacher = FrozenTeacher(pretrained(t.teacher, dataset, precision))
-    return Consistency(target, teacher, DISTANCES[config.augment.strategy])
-
-
-def pretrained(source: str, dataset: DataSet, precision: Precision) -> nn.Module:
-    return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset)).to(precision.device))
-
-
-OBJECTIVES: dict[str, Objective] = {
-    "teachaugment": teach_augment,
-    "adversarial": adversarial,
-    "pointaugment": point_augment,
-}
-TASKS: dict[str, Callable[[Config, DataSet], Task]] = {
-    "classification": classification,
-    "segmentation": segmentation,
-    **dict.fromkeys(SELF_SUPERVISED, self_supervised),
-}
+from teachaugment.seeds import derive
+from teachaugment.strategies import STRATEGIES
+from teachaugment.strategies.fixed import fixed_augmentation
+from teachaugment.strategies.strategy import Setup
+from teachaugment.tasks import TASKS
 
 
 def device(name: str) -> torch.device:
@@ -176,74 +45,48 @@ def device(name: str) -> torch.device:
 
 
 def load_data(config: Config) -> DataSet:
-    d = config.data
-    options: dict[str, Any] = {
-        "root": d.root,
-        "size": d.size,
-        "seed": config.seed,
-        "per_class": d.per_class,
-        "val_fraction": d.val_fraction,
-        "in_memory": d.in_memory,
-        "bad_images": d.bad_images,
-    }
-    if config.task == "segmentation":
-        return data.load_masks(d.path, crop=d.crop, scale=d.scale, ignore=d.ignore, **options)
-    return data.load(d.path, **options)
+    """The data of a run, as its task reads them."""
+    return TASKS.load(config.task).load_data(config)
 
 
-def build(config: Config, dataset: DataSet | None = None, restored: bool = False) -> Trainer:
-    """Everything that a run needs, at its first step, or ``restored``: its weights will come from a checkpoint."""
-    place = device(config.device)
+def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool = False) -> Trainer:
+    """Everything that a run needs, at its first step, or ``from_checkpoint``: its weights will come from there."""
+    chosen = device(config.device)
     processes.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
-    kind = "classification" if config.task in SELF_SUPERVISED else config.task  # of network
-    models.check(config.model.name, kind)  # complains before the data are read
-    precision = Precision(config.train.amp, place)
+    models.check(config.model.name, TASKS[config.task].networks)  # complains before the data are read
+    precision = Precision(config.train.amp, chosen)
     dataset = dataset or processes.in_turn(lambda: load_data(config))
     processes.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
     if len(dataset.train) < distributed.world():
         raise UserError(f"{len(dataset.train)} training images are too few for {distributed.world()} processes")
-    settings, dataset = fixed_augmentation(config.augment, dataset)
-    task = TASKS[config.task](replace(config, augment=settings), dataset)
-    torch.manual_seed(mix(config.seed, "init"))
-    target = new_target(config, dataset, config.model.pretrained and not restored).to(place)
+    augment, dataset = fixed_augmentation(config.augment, dataset)
+    task = TASKS.load(config.task).from_config(replace(config, augment=augment), dataset)
+    torch.manual_seed(derive(config.seed, "init"))
+    target = task.network(config, dataset, config.model.pretrained and not from_checkpoint).to(chosen)
     if config.train.sync_bn and distributed.world() > 1:
-        if place.type == "cpu":
+        if chosen.type == "cpu":
             raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
         target = nn.SyncBatchNorm.convert_sync_batchnorm(target)
     if config.train.channels_last:
         target = target.to(memory_format=torch.channels_last)
-    task.begin(precision.wrap(target))
+    wrapped = precision.wrap(target)
+    task.begin(wrapped)
     o = config.optim
-    steady = target.predictor.parameters() if isinstance(target, SimSiam) and config.views.fixed_lr else ()
-    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, steady)
-    strategy, wrapped = config.augment.strategy, precision.wrap(target)
-    teach = teachaugment(config, dataset, task, wrapped, precision) if strategy == "teachaugment" else None
-    augment = teach.augment if teach is not None else STRATEGIES[strategy](settings, dataset)
-    if isinstance(augment, Policy):
-        augment.to(place)
-    if teach is None and isinstance(task, SelfSupervised):
-        augment = OnEachView(augment)
-    regular = consistency(config, dataset, wrapped, precision) if strategy in DISTANCES else None
-    return Trainer(config, task, dataset, target, optimizer, augment, teach, place, precision, consistency=regular)
+    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, task.constant_rate(config, target))
+    finite = Finite(config.train.on_nan, chosen)
+
+    def pretrained(source: str) -> nn.Module:
+        return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset)).to(chosen))
+
+    setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite)
+    strategy = STRATEGIES.load(config.augment.strategy)(setup)
+    return Trainer(config, task, dataset, target, optimizer, strategy, chosen, precision, finite)
 
 
-def strategy_text(trainer: Trainer) -> str:
-    """The strategy, for a person; of a policy also how many classes it knows here."""
-    policy, name = trainer.policy, trainer.config.augment.strategy
-    if policy is None:
-        return name
-    known, classes = policy.known(), len(trainer.data.classes)
-    if policy.augmenter.settings.classes is None:
-        detail = "the same for all classes"
-    else:
-        detail = f"it knows {classes if known is None else known} of {classes} classes by name"
-    return f"{name} {trainer.config.augment.policy} of {policy.provenance.get('data', 'unknown data')} ({detail})"
-
-
-def place(trainer: Trainer) -> str:
+def how_far(trainer: Trainer) -> str:
     """How far a run has come."""
     epochs = f"epoch {trainer.epoch} of {trainer.config.train.epochs}"
-    return epochs if trainer.progress is None else f"{epochs}, at step {trainer.step:,} of {trainer.total_steps:,}"
+    return epochs if trainer.epoch_sums is None else f"{epochs}, at step {trainer.step:,} of {trainer.total_steps:,}"
 
 
 def describe(trainer: Trainer, path: Path) -> str:
@@ -253,7 +96,7 @@ def describe(trainer: Trainer, path: Path) -> str:
     val = f", {len(data.val):,} validation" if data.val is not None else ""
     return (
         f"{config.model.name} ({parameters:,} parameters) on {data.name}: {len(data.train):,} training{val} and "
-        f"{len(data.test):,} test images of {len(data.classes)} classes, {strategy_text(trainer)}, "
+        f"{len(data.test):,} test images of {len(data.classes)} classes, {trainer.strategy.describe(config, data)}, "
         f"{_step(config)}, {trainer.device}; writing to {path}"
     )
 

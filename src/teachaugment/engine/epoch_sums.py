@@ -10,11 +10,11 @@ from torch import Tensor
 
 from teachaugment import distributed
 from teachaugment.engine.evaluate import sums, total
-from teachaugment.tasks import Meter
+from teachaugment.tasks.task import Meter
 
 
 @dataclass
-class Progress:
+class EpochSums:
     meter: Meter  # of the target, on the images it is trained with
     updates: int = 0  # of the augmenter
     measured: dict[str, Tensor] = field(default_factory=dict)  # in these updates, summed; of this process

@@ -11,7 +11,7 @@ from torch import nn
 
 from teachaugment import distributed
 from teachaugment.batch import Batch
-from teachaugment.tasks import Meter, ReferringMeter, Task
+from teachaugment.tasks.task import Meter, ReferringMeter, Task
 
 
 @torch.no_grad()

@@ -32,6 +32,7 @@ class Finite:
 
     def __init__(self, on_nan: str, device: torch.device, at_once: bool | None = None):
         self.skips = on_nan == "skip"
+        self.step = 0  # of the training, for messages; told by whoever trains
         self.at_once = (self.skips or device.type == "cpu") if at_once is None else at_once
         self.first = torch.full((), -1, dtype=torch.int64, device=device)  # step and tensor, where it is not at once
         self.names: list[tuple[str, str]] = []  # network and tensor, by number
@@ -40,9 +41,7 @@ class Finite:
         self.in_a_row: Counter[str] = Counter()  # by network
         self.news: list[str] = []  # what was skipped, to be told
 
-    def update(
-        self, network: str, module: nn.Module, losses: Mapping[str, Tensor], step: int, gradients: bool = True
-    ) -> bool:
+    def update(self, network: str, module: nn.Module, losses: Mapping[str, Tensor], gradients: bool = True) -> bool:
         """Whether the update of ``module`` from these losses and its gradients may be made, in all processes alike."""
         named = {name: p.grad for name, p in module.named_parameters() if gradients and p.grad is not None}
         tensors = [*losses.values(), *named.values()]
@@ -52,22 +51,22 @@ class Finite:
                 f"the gradient of the {network}'s {name}" for name in named
             ]
 
-        wrong = self._look(network, "update", names, tensors, step)
+        wrong = self._look(network, "update", names, tensors)
         if wrong is None:
             self.in_a_row[network] = 0
             return True
-        self.weights(network, module, step)  # if they are the cause, skipping does not help
+        self.weights(network, module)  # if they are the cause, skipping does not help
         if not self.skips:
-            raise self._error(network, wrong, step)
+            raise self._error(network, wrong)
         self.skipped += 1
         self.in_a_row[network] += 1
         if self.in_a_row[network] == IN_A_ROW:
-            raise self._error(network, f"{IN_A_ROW} updates in a row were skipped; {wrong}", step)
+            raise self._error(network, f"{IN_A_ROW} updates in a row were skipped; {wrong}")
         if self.in_a_row[network] == 1:
-            self.news.append(f"step {step}: {wrong} is not finite; the {network}'s update is skipped")
+            self.news.append(f"step {self.step}: {wrong} is not finite; the {network}'s update is skipped")
         return False
 
-    def weights(self, network: str, module: nn.Module, step: int) -> None:
+    def weights(self, network: str, module: nn.Module) -> None:
         """Raise if a weight is not finite: there is no update to skip any more."""
         found = dict(module.named_parameters())
         wrong = self._look(
@@ -75,10 +74,9 @@ class Finite:
             "weights",
             lambda: [f"the {network}'s weight {name}" for name in found],
             [p.detach() for p in found.values()],
-            step,
         )
         if wrong is not None:
-            raise self._error(network, wrong, step)
+            raise self._error(network, wrong)
 
     def read(self) -> None:
         """Raise if a number was not finite on the device. Waits for it."""
@@ -88,9 +86,7 @@ class Finite:
         network, wrong = self.names[place]
         raise self._error(network, wrong, step)
 
-    def _look(
-        self, network: str, kind: str, names: Callable[[], list[str]], tensors: list[Tensor], step: int
-    ) -> str | None:
+    def _look(self, network: str, kind: str, names: Callable[[], list[str]], tensors: list[Tensor]) -> str | None:
         """The first of the tensors that is not finite, by name, if that is known at once."""
         finite = summary(tensors).isfinite()
         if self.at_once:
@@ -102,12 +98,13 @@ class Finite:
         if key not in self.places:
             self.places[key] = len(self.names)
             self.names += [(network, name) for name in names()]
-        here = (~finite).int().argmax() + (step * STEP + self.places[key])
+        here = (~finite).int().argmax() + (self.step * STEP + self.places[key])
         self.first = torch.where((self.first < 0) & ~finite.all(), here, self.first)
         return None
 
-    def _error(self, network: str, wrong: str, step: int) -> UserError:
-        return UserError(f"{wrong} is not finite at step {step}; {HINTS[network]}")
+    def _error(self, network: str, wrong: str, step: int | None = None) -> UserError:
+        at = self.step if step is None else step
+        return UserError(f"{wrong} is not finite at step {at}; {HINTS[network]}")
 
 
 def summary(tensors: list[Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from teachaugment.augment import fixed
 from teachaugment.batch import Batch
 from teachaugment.engine.optim import lars, learning_rate
-from teachaugment.tasks.classification import ClassificationMeter
+from teachaugment.tasks.classification.meter import ClassificationMeter
 
 Network = Callable[[Tensor], Tensor]  # normalised images to features [B, F]
 LEAST_AREA = 0.08  # of an image that a random crop of the protocol "simsiam" shows

@@ -15,7 +15,8 @@ from teachaugment.engine import build, checkpoint, directory, processes
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.files import write_atomically
-from teachaugment.strategies.named import PLAIN, STRATEGIES
+from teachaugment.strategies import STRATEGIES
+from teachaugment.tasks import TASKS
 
 
 def resume(config: Config, path: Path, into: Path | None = None, force: bool = False) -> tuple[Trainer, Path]:
@@ -39,12 +40,10 @@ def resume(config: Config, path: Path, into: Path | None = None, force: bool = F
     where = path if into is None or into.resolve() == path.resolve() else into
     if where != path:
         processes.share(lambda: directory.check_output(config))
-    trainer = build.build(config, restored=state is not None)
+    trainer = build.build(config, from_checkpoint=state is not None)
     if state is not None:
         if other := _other_data(state["data"], trainer.data):
             _refuse(f"{path} was trained on {other}", "name the data it began with", force)
-        if trainer.policy is not None and state.get("policy") != trainer.policy_fingerprint:
-            raise UserError(f"{config.augment.policy} is not the policy that {path} was trained with; it has changed")
         trainer.load_state_dict(state, file)
 
     def prepare() -> None:
@@ -96,7 +95,7 @@ def _numbers(values: list[float]) -> str:
 
 def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> dict[str, Any]:
     """Metrics of a run's target and teacher on its test split, or on ``other`` images of the same classes."""
-    trainer, name = restored(config, path, which, other)
+    trainer, name = load_run(config, path, which, other)
     folder = Path(other) if other is not None and Path(other).is_dir() else None
     split = folder is None or any((folder / part / "train").is_dir() for part in ("", "images"))
     splits = ["test"] if split else ["train", "test"]  # a folder without splits: all the images
@@ -105,32 +104,35 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
     return {**about, **results}
 
 
-def restored(config: Config, path: Path, which: str = "last", other: str | None = None) -> tuple[Trainer, str]:
+def load_run(
+    config: Config, path: Path, which: str = "last", other: str | None = None, keep_strategy: bool = False
+) -> tuple[Trainer, str]:
     """A run as its checkpoint left it, on its own images or ``other`` ones of the same classes; and which checkpoint.
 
-    Without a validation split no best checkpoint was chosen, and the last one is the best there is.
+    Without a validation split no best checkpoint was chosen, and the last one is the best there is. ``keep_strategy``:
+    the strategy itself will be looked at; otherwise one without a teacher is left out, because its file may be gone.
     """
-    if config.augment.strategy in STRATEGIES.keys() - PLAIN:  # its file, for one, may be gone
+    if not (keep_strategy or STRATEGIES[config.augment.strategy].has_teacher):
         config = replace(config, augment=replace(config.augment, strategy="none"))
     best = path / checkpoint.BEST
     state, file = processes.share(
         lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
     )
-    saved = state["data"]
+    saved, fixed_size = state["data"], TASKS.load(config.task).fixed_size
     if other is not None:
         height, width = saved["size"]
-        size = height if height == width and config.task != "segmentation" else None
+        size = height if height == width and fixed_size else None
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
     dataset = processes.in_turn(lambda: build.load_data(config))
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
-        *([("size", _by(dataset.size), _by(saved["size"]))] if config.task != "segmentation" else []),
+        *([("size", _by(dataset.size), _by(saved["size"]))] if fixed_size else []),
         ("number of channels", dataset.channels, saved["channels"]),
     ):
         if mine != theirs:
             raise UserError(f"the {what} of {config.data.path} must be that of {path}, {theirs}, not {mine}")
     dataset = replace(dataset, train=dataset.train.whole(), mean=tuple(saved["mean"]), std=tuple(saved["std"]))
-    trainer = build.build(config, dataset, restored=True)
+    trainer = build.build(config, dataset, from_checkpoint=True)
     trainer.load_state_dict(state, file)
     return trainer, file.name
 

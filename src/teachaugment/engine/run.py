@@ -6,15 +6,14 @@ import copy
 import json
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from teachaugment import distributed
-from teachaugment.commands import export
-from teachaugment.commands.report.write import write_report
-from teachaugment.engine import checkpoint, directory, finite, processes
-from teachaugment.engine import pictures as showing
+from teachaugment.config.resolve import to_dict
+from teachaugment.engine import checkpoint, directory, finite, pictures, policies, processes
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.evaluate import scalars
 from teachaugment.engine.interrupts import Interrupts, Stopped
@@ -22,11 +21,11 @@ from teachaugment.engine.log import Board, Log, Silent
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.files import write_atomically
-from teachaugment.show import pictures
+from teachaugment.show.pictures import to_tensor
 
 
 @dataclass
-class Keeper:
+class Saver:
     """Saves a run as it stands, each state once: when it is time, and when it is asked to."""
 
     trainer: Trainer
@@ -47,9 +46,7 @@ class Keeper:
             if distributed.is_main():
                 if best is not None:  # before the last one: killed in between, this epoch is repeated
                     checkpoint.save(self.path / checkpoint.BEST, state)
-                    if self.trainer.teach is not None:
-                        measured = export.measured_as("validation", self.trainer.task.metric, best)
-                        export.write_all(export.policies_of(state, measured), self.path / directory.POLICY)
+                    write_policies(self.trainer, self.path, "validation", best)
                 checkpoint.save(self.path / checkpoint.LAST, state, keep=self.path / checkpoint.PREVIOUS)
             self.saved, self.time = here, time.monotonic()
 
@@ -58,11 +55,16 @@ class Keeper:
         return minutes > 0 and time.monotonic() - self.time >= 60 * minutes
 
 
-def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> dict[str, Any]:
+def run(
+    trainer: Trainer,
+    path: Path,
+    interrupts: Interrupts | None = None,
+    report: Callable[[Trainer, Path], Any] | None = None,
+) -> dict[str, Any]:
     """Train to the last epoch, leaving everything in ``path``; returns the final metrics.
 
     Of several processes all train and evaluate, and the main one writes. Asked to stop by a signal, they save and raise
-    ``Stopped``.
+    ``Stopped``. ``report`` writes a page about the run at its end.
     """
     config, nowhere, interrupts = trainer.config.train, Silent(), interrupts or Interrupts()
     done = trainer.epoch if trainer.step else None
@@ -71,8 +73,8 @@ def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> d
         TrainingDisplay(trainer.total_steps, trainer.step, config.epochs) if distributed.is_main() else nowhere
     )
     board = Board(path / "tensorboard", trainer.step) if config.tensorboard and distributed.is_main() else None
-    keeper = Keeper(trainer, path, (trainer.epoch, trainer.step))
-    interrupts.due, interrupts.save = keeper.due, keeper.save
+    saver = Saver(trainer, path, (trainer.epoch, trainer.step))
+    interrupts.due, interrupts.save = saver.due, saver.save
     try:
         if trainer.step == 0:
             parameters = sum(p.numel() for p in trainer.target.parameters())
@@ -80,15 +82,15 @@ def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> d
         results: dict[str, Any] = {}
         try:
             while trainer.epoch < config.epochs:
-                results = _one_epoch(trainer, keeper, log, board, display, interrupts)
+                results = _one_epoch(trainer, saver, log, board, display, interrupts)
         except Stopped:  # between two batches: nothing is half done
-            keeper.save()
+            saver.save()
             processes.wait()  # the first one to leave ends the others
             raise
         metrics = finish(trainer, path, results.get("test"), interrupts)
         log.write({"event": "end", "epoch": trainer.epoch, "step": trainer.step, **_short(metrics)})
-        if distributed.is_main():
-            _report(trainer, path)
+        if report is not None and distributed.is_main():
+            _write_report(report, trainer, path)
     finally:
         display.close()
         log.close()
@@ -99,7 +101,7 @@ def run(trainer: Trainer, path: Path, interrupts: Interrupts | None = None) -> d
 
 def _one_epoch(
     trainer: Trainer,
-    keeper: Keeper,
+    saver: Saver,
     log: Log,
     board: Board | None,
     display: TrainingDisplay,
@@ -119,8 +121,8 @@ def _one_epoch(
         results = {split: trainer.evaluate(split, interrupts=interrupts)}
         evaluation[split] = {name: scalars(result) for name, result in results[split].items()}
         times["evaluation_seconds"] = time.monotonic() - began
-        if board is not None and trainer.teach is not None:
-            board.picture("augmented", pictures.to_tensor(showing.augmented(trainer)), trainer.step)
+        if board is not None and trainer.strategy.views:
+            board.picture("augmented", to_tensor(pictures.augmented(trainer)), trainer.step)
     record = {"event": "epoch", "epoch": epoch, "step": trainer.step, **trainer.end_epoch(), "time": times}
     record.update(evaluation)
     is_best = _note_best(trainer, record)
@@ -131,7 +133,7 @@ def _one_epoch(
     if warning := trainer.task.warning(record["train"]):
         display.once("task", f"epoch {epoch}: {warning}")
     if last or is_best or epoch % config.save_every == 0:
-        keeper.save(results["val"] if is_best else None)
+        saver.save(results["val"] if is_best else None)
     return results
 
 
@@ -153,23 +155,28 @@ def finish(
     metrics: dict[str, Any] = {"epoch": trainer.epoch, "step": trainer.step, "metric": trainer.task.metric}
     metrics["classes"] = trainer.data.classes
     metrics["test"] = test or trainer.evaluate("test", interrupts=interrupts)
-    if trainer.teach is not None:
-        metrics["probabilities"] = trainer.teach.probabilities()
+    if trainer.strategy.views:
+        metrics["probabilities"] = trainer.strategy.learned()
     if distributed.is_main():
-        if trainer.teach is not None:
-            measured = export.measured_as("test", trainer.task.metric, metrics["test"])
-            export.write_all(export.policies_of(trainer.state_dict(), measured), path / directory.POLICY)
-        elif trainer.policy is not None:
-            export.write(trainer.policy, path / directory.POLICY)
-        showing.augmented(trainer).save(path / directory.PICTURE)
-        if trainer.config.task == "segmentation":
-            showing.predictions(trainer).save(path / directory.PREDICTIONS)
+        write_policies(trainer, path, "test", metrics["test"])
+        pictures.augmented(trainer).save(path / directory.PICTURE)
+        if trainer.task.predicts_pictures:
+            pictures.predictions(trainer).save(path / directory.PREDICTIONS)
     if trainer.best is not None and (best := _evaluate_best(trainer, path, interrupts)) is not None:
         metrics["best"] = {**trainer.best, "test": best}
     if distributed.is_main():
         text = json.dumps(metrics, indent=2) + "\n"
         write_atomically(path / directory.METRICS, lambda file: file.write(text.encode()))
     return metrics
+
+
+def write_policies(trainer: Trainer, path: Path, split: str, results: dict[str, Any]) -> None:
+    """What the strategy has to be used again, with what was measured on a split."""
+    about = policies.about(
+        {"config": to_dict(trainer.config), "data": trainer.about_data(), "epoch": trainer.epoch},
+        policies.measured_as(split, trainer.task.metric, results),
+    )
+    policies.write(trainer.strategy.policies(**about), path / directory.POLICY)
 
 
 def _evaluate_best(trainer: Trainer, path: Path, interrupts: Interrupts | None) -> dict[str, Any] | None:
@@ -192,10 +199,10 @@ def _evaluate_best(trainer: Trainer, path: Path, interrupts: Interrupts | None) 
     return result
 
 
-def _report(trainer: Trainer, path: Path) -> None:
+def _write_report(report: Callable[[Trainer, Path], Any], trainer: Trainer, path: Path) -> None:
     """Whatever goes wrong with a page is no reason to lose a training."""
     try:
-        write_report(trainer, path)
+        report(trainer, path)
     except Exception as error:
         reason = (str(error).strip().splitlines() or [""])[0]
         warnings.warn(f"no {directory.REPORT}: {type(error).__name__}: {reason}", stacklevel=2)

@@ -20,30 +20,28 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from teachaugment import distributed
-from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, to_dict
-from teachaugment.data.images import FolderSplit
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet, Split
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import processes
 from teachaugment.engine.display import TrainingDisplay
-from teachaugment.engine.epoch_sums import Progress
+from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
 from teachaugment.engine.finite import Finite
 from teachaugment.engine.interrupts import Interrupts
 from teachaugment.engine.optim import default_milestones, learning_rate
 from teachaugment.engine.precision import Precision
 from teachaugment.errors import UserError
-from teachaugment.policy.policy import Policy
-from teachaugment.seeds import mix
-from teachaugment.strategies.consistency import Consistency
-from teachaugment.tasks import Augment, Meter, Scheduled, Task
-from teachaugment.teachers import Teacher
+from teachaugment.seeds import derive
+from teachaugment.strategies.strategy import Strategy
+from teachaugment.tasks.task import Meter, Task
 
 READ_EVERY = 0.5  # seconds between two looks at numbers on the device
 REFERENCES = 50_000  # training images that an evaluation by nearest neighbours compares with, at most
 SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
+STRATEGY_KEYS = ("teach", "consistency", "policy")  # what checkpoints have always had for strategies, used or not
 
 
 @dataclass
@@ -55,33 +53,20 @@ class Trainer:
     data: DataSet
     target: nn.Module
     optimizer: torch.optim.Optimizer
-    augment: Augment  # the strategy
-    teach: TeachAugment | None  # where the strategy is TeachAugment
+    strategy: Strategy
     device: torch.device
     precision: Precision
-    consistency: Consistency | None = None  # where the strategy is consistency regularisation
+    finite: Finite
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
     best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
-    progress: Progress | None = None  # of the epoch under way
-    policy_fingerprint: str | None = field(init=False)
+    epoch_sums: EpochSums | None = None  # of the epoch under way
     generator: torch.Generator = field(init=False)
-    finite: Finite = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
     parallel: DistributedDataParallel | None = field(init=False)  # around the target, where there are several processes
 
-    @property
-    def policy(self) -> Policy | None:
-        """Where the strategy is a policy that was learned before."""
-        strategy = getattr(self.augment, "strategy", self.augment)  # of two views, that of each
-        return strategy if isinstance(strategy, Policy) else None
-
     def __post_init__(self) -> None:
-        self.policy_fingerprint = None if self.policy is None else self.policy.fingerprint()
         self.generator = torch.Generator(device=self.device)
-        self.finite = Finite(self.config.train.on_nan, self.device)
-        if self.teach is not None:
-            self.teach.permit = self._may_update_augmenter
         self.parallel = processes.parallel(self.target) if distributed.world() > 1 else None
         network = self.parallel or self.target
         self.network = self.precision.call(torch.compile(network) if self.config.train.compile else network)
@@ -107,55 +92,46 @@ class Trainer:
     # --- one step, one epoch -------------------------------------------------------------------------------------
 
     def train_step(self, batch: Batch, meter: Meter) -> dict[str, Tensor] | None:
-        """One update of the target, and with it what TeachAugment does after each of them."""
+        """One update of the target, and with it what the strategy does after each of them."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.optim.lr if group.get("steady") else self.learning_rate()
         # A pass changes these before it is known whether its loss is finite.
-        passive = [*self.target.buffers(), *sums(meter).values()] if self.finite.skips else []
-        before, losses = [tensor.clone() for tensor in passive], []
-        # 1. the target, on one or more augmented copies of the batch
+        changed = [*self.target.buffers(), *sums(meter).values()] if self.finite.skips else []
+        before, losses = [tensor.clone() for tensor in changed], []
+        # 1. the target, on one or more augmented copies of the batch, part by part
         self.optimizer.zero_grad()
-        raws, copies = batch.split(self.config.train.batch_size), self.config.augment.copies
-        parts: list[Batch] = []
-        for k, raw in enumerate(raws * copies):
-            self._reseed(raw.part, copy=k // len(raws))
-            parts.append(self.task.before(raw, self.generator))
-            with self._gradients_meet(last=k + 1 == copies * len(raws)):
-                loss, output, seen = self.task.forward(self.network, parts[-1], self.augment, self.generator)
-                if self.consistency is not None:
-                    loss = loss + self.consistency.loss(output, seen.image)
-                self.precision.backward(loss * (len(raw) / len(batch) / copies))
+        parts, copies = batch.split(self.config.train.batch_size), self.config.augment.copies
+        prepared: list[Batch] = []
+        for k, part in enumerate(parts * copies):
+            self._reseed(part.part, copy=k // len(parts))
+            with self._gradients_meet(last=k + 1 == copies * len(parts)):
+                prepared.append(self.task.before(part, self.generator))
+                seen = self.task.after(self.strategy.augment(prepared[-1]), self.generator)
+                output = self.task.forward(self.network, seen)
+                loss = self.task.loss(output, seen)
+                if (term := self.strategy.loss(output, seen)) is not None:
+                    loss = loss + term
+                self.precision.backward(loss * (len(part) / len(batch) / copies))
             meter.update(output, seen, loss)
             losses.append(loss.detach())
         self.step += 1
+        self.finite.step = self.step
         checked = {"loss": torch.stack(losses)}
-        if self.finite.update("target", self.target, checked, self.step, gradients=not self.precision.scales):
+        if self.finite.update("target", self.target, checked, gradients=not self.precision.scales):
             self.precision.step(self.optimizer, list(self.target.parameters()), self.config.optim.clip)
-            self.finite.weights("target", self.target, self.step)
+            self.finite.weights("target", self.target)
         else:
-            torch._foreach_copy_(passive, before)
+            torch._foreach_copy_(changed, before)
         distributed.average_buffers(self.target)
         self.task.update(self.target)
-        # 2. the teacher, and every n_inner steps the augmenter
-        if self.consistency is not None:
-            self.consistency.step()
-        if self.teach is None:
-            return None
-        measured = self.teach.step(batch.join(parts[: len(raws)]))
-        if measured is not None:
-            self.finite.weights("augmenter", self.teach.learners, self.step)
-        return measured
-
-    def _may_update_augmenter(self, measured: dict[str, Tensor]) -> bool:
-        assert self.teach is not None
-        return self.finite.update("augmenter", self.teach.learners, measured, self.step)
+        # 2. the strategy: of TeachAugment the teacher, and every n_inner steps the augmenter
+        return self.strategy.step(batch.join(prepared[: len(parts)]))
 
     def _reseed(self, part: int, copy: int) -> None:
         """What is random about a part of a step's images, in whichever process: fixed augmentation, then dropout."""
-        self.generator.manual_seed(mix(self.config.seed, part, "fixed", self.step, copy))
-        torch.manual_seed(
-            mix(self.config.seed, part, "model", self.step, copy)
-        )  # dropout and its like inside the model
+        self.generator.manual_seed(derive(self.config.seed, part, "fixed", self.step, copy))
+        # Dropout and its like inside the model.
+        torch.manual_seed(derive(self.config.seed, part, "model", self.step, copy))
 
     def _gradients_meet(self, last: bool) -> AbstractContextManager[Any]:
         """The processes average their gradients once in a step, with the last part."""
@@ -185,14 +161,13 @@ class Trainer:
         Nothing waits for the device more often than ``READ_EVERY``.
         """
         self.target.train()
-        if isinstance(self.augment, Scheduled):
-            self.augment.at(self.epoch / self.config.train.epochs)
-        if self.progress is None:
-            self.progress = Progress(self.task.meter(self.device))
-        meter, images, waited, began = self.progress.meter, 0, interrupts.waited, time.monotonic()
+        self.strategy.at(self.epoch / self.config.train.epochs)
+        if self.epoch_sums is None:
+            self.epoch_sums = EpochSums(self.task.meter(self.device))
+        meter, images, waited, began = self.epoch_sums.meter, 0, interrupts.waited, time.monotonic()
         read = began
         for batch in interrupts.over(self.batches("train", training=True), training=True):
-            self.progress.add(self.train_step(batch, meter))
+            self.epoch_sums.add(self.train_step(batch, meter))
             images += len(batch) * distributed.world()
             display.step(self.epoch + 1)
             while self.finite.news:
@@ -210,18 +185,18 @@ class Trainer:
 
     def end_epoch(self) -> dict[str, Any]:
         """Count the epoch as done, and return what it measured."""
-        assert self.progress is not None
+        assert self.epoch_sums is not None
         self.finite.read()
-        train, measured = self.progress.results()
+        train, measured = self.epoch_sums.results()
         record: dict[str, Any] = {"train": scalars(train), "lr": self.learning_rate(self.step - 1)}
         if self.finite.skips:
             record["skipped"] = self.finite.skipped
             self.finite.skipped = 0
-        if self.teach is not None:
-            self.teach.end_epoch()
-            record["teach"] = {**measured, **self.teach.probabilities(), "snapshots": self.teach.snapshots}
+        self.strategy.end_epoch()
+        if views := self.strategy.views:
+            record["teach"] = {**measured, **self.strategy.learned(), "snapshots": len(views[0].replay)}
         self.epoch += 1
-        self.progress = None
+        self.epoch_sums = None
         return record
 
     # --- parts ---------------------------------------------------------------------------------------------------
@@ -230,7 +205,7 @@ class Trainer:
         """One pass over a split, on the device; in training the rest of it, in the order of (seed, epoch)."""
         return self._pass(getattr(self.data, split), training, distributed.rank(), distributed.world())
 
-    def _pass(self, data: Split | FolderSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
+    def _pass(self, data: Split | StreamedSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
         config = self.config
         size = self.images_here if training else config.train.batch_size
         return batches(
@@ -250,18 +225,17 @@ class Trainer:
 
     def evaluate(self, *splits: str, interrupts: Interrupts | None = None) -> dict[str, dict[str, Any]]:
         """Metrics of the target and, where there is one, of the teacher, on these splits together."""
-        models = {"target": self.precision.wrap(self.target)}
-        if self.teacher is not None:
-            models["teacher"] = self.teacher.model
         images = chain.from_iterable(map(self.batches, splits))
         over = (interrupts or Interrupts()).over
-        reference = over(self.reference()) if self.task.reference else ()
-        return evaluate(models, self.task, over(images), self.device, reference)
+        reference = over(self.reference()) if self.task.refers else ()
+        return evaluate(self.models(), self.task, over(images), self.device, reference)
 
-    @property
-    def teacher(self) -> Teacher | None:
-        owner = self.teach or self.consistency
-        return owner.teacher if owner is not None else None
+    def models(self) -> dict[str, nn.Module]:
+        """The target and, where there is one, the teacher, as an evaluation calls them."""
+        models = {"target": self.precision.wrap(self.target)}
+        if self.strategy.teacher is not None:
+            models["teacher"] = self.strategy.teacher.model
+        return models
 
     def reference(self, most: int | None = REFERENCES) -> Iterator[Batch]:
         """In every process the training split as an evaluation sees it, at ``most`` so many images from all over it."""
@@ -272,32 +246,21 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed run needs, as plain containers, numbers and tensors."""
-        data = self.data
         return {
             "config": to_dict(self.config),
-            "data": {
-                "name": data.name,
-                "fingerprint": data.fingerprint,
-                "classes": list(data.classes),
-                "channels": data.channels,
-                "size": list(data.size),
-                "mean": list(data.mean),
-                "std": list(data.std),
-                **self.counts(),
-            },
+            "data": self.about_data(),
             "epoch": self.epoch,
             "step": self.step,
             "steps_per_epoch": self.steps_per_epoch,
             "parts": self.config.train.accumulate * distributed.world(),  # of a step
             "best": self.best,
             "skipped": self.finite.skipped,
-            "progress": self.progress.state_dict() if self.progress is not None else None,
+            "progress": self.epoch_sums.state_dict() if self.epoch_sums is not None else None,
             "target": self.target.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "teach": self.teach.state_dict() if self.teach is not None else None,
             "task": self.task.state_dict(),
-            "consistency": self.consistency.state_dict() if self.consistency is not None else None,
-            "policy": self.policy_fingerprint,
+            **dict.fromkeys(STRATEGY_KEYS),
+            **({self.strategy.key: self.strategy.state_dict()} if self.strategy.key else {}),
             "precision": self.precision.state_dict(),
         }
 
@@ -305,22 +268,34 @@ class Trainer:
         try:
             self.target.load_state_dict(state["target"])
             self.optimizer.load_state_dict(state["optimizer"])
-            if self.teach is not None:
-                self.teach.load_state_dict(state["teach"])
-            if self.consistency is not None:
-                self.consistency.load_state_dict(state["consistency"])
+            if self.strategy.key is not None:
+                self.strategy.load_state_dict(state[self.strategy.key])
             self.task.load_state_dict(state.get("task", {}))
             self.precision.load_state_dict(state.get("precision", {}))
-            self.epoch, self.step, self.best, self.progress = state["epoch"], state["step"], state["best"], None
+            self.epoch, self.step, self.best, self.epoch_sums = state["epoch"], state["step"], state["best"], None
             self.finite.skipped = state["skipped"]
             if state["steps_per_epoch"] != self.steps_per_epoch:  # other data or batches, by force: the epoch anew
                 self.step = self.epoch * self.steps_per_epoch
             elif state["progress"] is not None:
-                self.progress = Progress(self.task.meter(self.device))
-                self.progress.load_state_dict(state["progress"])
+                self.epoch_sums = EpochSums(self.task.meter(self.device))
+                self.epoch_sums.load_state_dict(state["progress"])
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None
+
+    def about_data(self) -> dict[str, Any]:
+        """What a checkpoint and a policy say about the images."""
+        data = self.data
+        return {
+            "name": data.name,
+            "fingerprint": data.fingerprint,
+            "classes": list(data.classes),
+            "channels": data.channels,
+            "size": list(data.size),
+            "mean": list(data.mean),
+            "std": list(data.std),
+            **self.counts(),
+        }
 
     def counts(self) -> dict[str, int]:
         splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}

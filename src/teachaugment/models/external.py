@@ -9,7 +9,6 @@ from teachaugment.errors import UserError, nearest
 if TYPE_CHECKING:
     from torch import nn
 
-SOURCES = ("torchvision", "timm")
 # Their second head would change the output in training.
 SINGLE_HEAD = {name: {"aux_logits": False, "init_weights": True} for name in ("googlenet", "inception_v3")}
 
@@ -26,8 +25,6 @@ def names(source: str) -> list[str]:
 def check(name: str) -> None:
     """Complain about an unknown network, before anything slow is done."""
     source, _, inner = name.partition("/")
-    if source not in SOURCES:
-        raise UserError(f"unknown source of models {source!r} in {name!r}{nearest(source, SOURCES)}")
     known = names(source)
     if inner not in known and not (source == "timm" and inner.partition(".")[0] in known):
         hint = nearest(inner, known)
@@ -35,7 +32,7 @@ def check(name: str) -> None:
         raise UserError(f"unknown model {name!r}{more}")
 
 
-def external(
+def create(
     name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None, pretrained: bool = False
 ) -> nn.Module:
     """A network of another package, newly initialised, or ``pretrained``: with weights that the package downloads."""

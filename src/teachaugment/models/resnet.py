@@ -6,16 +6,16 @@ from typing import Any
 
 from torch import nn
 
-from teachaugment.models.external import external
+from teachaugment.models import external
 
 
 def resnet50(num_classes: int, channels: int = 3) -> nn.Module:
-    return external("torchvision/resnet50", num_classes, channels)
+    return external.create("torchvision/resnet50", num_classes, channels)
 
 
 def resnet18_cifar(num_classes: int, channels: int = 3) -> nn.Module:
     """ResNet-18 that begins with a 3×3 convolution and does not shrink the image at once, as is usual for CIFAR."""
-    network: Any = external("torchvision/resnet18", num_classes)
+    network: Any = external.create("torchvision/resnet18", num_classes)
     network.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
     network.maxpool = nn.Identity()

@@ -41,7 +41,10 @@ def check(name: str) -> None:
         raise UserError(f"unknown model {name!r}: no encoder {encoder!r}{more}")
 
 
-def create(name: str, num_classes: int, channels: int, pretrained: bool = False) -> nn.Module:
+def create(
+    name: str, num_classes: int, channels: int, size: tuple[int, int] | None = None, pretrained: bool = False
+) -> nn.Module:
+    """A network of the package; images of any size do. ``pretrained``: its encoder begins with weights of ImageNet."""
     check(name)
     architecture, encoder = _parts(name)
     weights = "imagenet" if pretrained else None

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from teachaugment.policy.policy import Policy
+from teachaugment.tasks import TASKS
 
 TAGS = ["teachaugment", "data-augmentation", "computer-vision"]
 
@@ -35,7 +36,8 @@ LIMITS = """\
 def card(policy: Policy, file: str) -> str:
     """Markdown with the hub's YAML in front; ``file`` is the policy's file name."""
     about, header = policy.provenance, policy.header()
-    tags = [*TAGS, *([f"image-{about['task']}"] if about.get("task") in ("classification", "segmentation") else [])]
+    task = str(about.get("task"))
+    tags = [*TAGS, *([TASKS[task].tag] if task in TASKS and TASKS[task].tag else [])]
     front = {"license": "unknown", "library_name": "teachaugment", "tags": tags}
     known = header["augmenter"]["classes"]
     if not known:

@@ -57,6 +57,11 @@ def comparison(
     return sheet
 
 
+def rgb(image: Tensor) -> Tensor:
+    """Images [B, C, H, W] with three channels: grey is repeated, and of many channels the first three are shown."""
+    return image[:, :3] if image.shape[1] >= 3 else image[:, :1].expand(-1, 3, -1, -1)
+
+
 def to_tensor(picture: Picture) -> Tensor:
     """The picture as [3, H, W] in 0…255, for TensorBoard."""
     data = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
@@ -64,10 +69,8 @@ def to_tensor(picture: Picture) -> Tensor:
 
 
 def _picture(image: Tensor, size: tuple[int, int]) -> Picture:
-    """One image in [0, 1] at the given size; grey is repeated, and of many channels the first three are shown."""
-    if len(image) < 3:
-        image = image[:1].expand(3, -1, -1)
-    pixels = (image[:3].detach().float().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0)
+    """One image in [0, 1] at the given size."""
+    pixels = (rgb(image[None])[0].detach().float().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0)
     picture = Image.fromarray(pixels.cpu().contiguous().numpy())
     enlarges = size[0] >= picture.width
     return picture.resize(size, Image.Resampling.NEAREST if enlarges else Image.Resampling.LANCZOS)

@@ -13,7 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from teachaugment.teachers import Teacher
+from teachaugment.batch import Batch
+from teachaugment.strategies.strategy import Setup, Strategy
+from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # (target's logits, teacher's logits) -> scalar
 
@@ -33,20 +35,30 @@ def mse(target: Tensor, teacher: Tensor) -> Tensor:
 DISTANCES: dict[str, Distance] = {"consistency-kld": kld, "consistency-mse": mse}
 
 
-class Consistency:
-    """The second term of the target's loss, and the teacher that it needs."""
+def consistency(setup: Setup) -> Consistency:
+    t = setup.config.teach
+    teacher: Teacher = EMATeacher(setup.target, t.ema_decay)
+    if t.teacher:
+        teacher = FrozenTeacher(setup.pretrained(t.teacher))
+    return Consistency(setup.target, teacher, DISTANCES[setup.name])
+
+
+class Consistency(Strategy):
+    """Images are left alone; the target's loss has a second term, for which there is a teacher."""
+
+    key = "consistency"
+    teacher: Teacher
 
     def __init__(self, target: nn.Module, teacher: Teacher, distance: Distance) -> None:
         self.target, self.teacher, self.distance = target, teacher, distance
 
-    def loss(self, output: Tensor, image: Tensor) -> Tensor:
+    def loss(self, output: Tensor, seen: Batch) -> Tensor:
         """D of the target's output and the teacher's on the same images."""
         with torch.no_grad():
-            expected = self.teacher.model(image)
+            expected = self.teacher.model(seen.image)
         return self.distance(output, expected)
 
-    def step(self) -> None:
-        """To be called after each update of the target."""
+    def step(self, batch: Batch) -> None:
         self.teacher.update(self.target)
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,10 +8,34 @@ import torch
 from torch import Tensor
 
 from teachaugment.batch import IGNORE, Batch
+from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
+from teachaugment.strategies.fixed import EachView
+from teachaugment.strategies.strategy import Setup, Strategy
 
-PUBLISHED = ("trivialaugment", "randaugment", "autoaugment-cifar10", "autoaugment-imagenet", "augmix")
+SMALL = 64  # pixels a side: up to here AutoAugment's policy is that of CIFAR-10
 GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
+
+
+def from_torchvision(setup: Setup) -> Strategy:
+    """The strategy of this name in torchvision."""
+    return _strategy(setup.name, setup)
+
+
+def autoaugment(setup: Setup) -> Strategy:
+    """The policy that was found on images of this kind."""
+    found = "cifar10" if max(setup.data.size) <= SMALL else "imagenet"
+    return _strategy(f"autoaugment-{found}", setup)
+
+
+def _strategy(name: str, setup: Setup) -> Strategy:
+    check_channels(name, setup.data)
+    return EachView(PerImage(published(name, setup.config.augment.num_ops, setup.config.augment.magnitude)))
+
+
+def check_channels(name: str, dataset: DataSet) -> None:
+    if dataset.channels not in (1, 3):
+        raise UserError(f"--strategy {name} needs images of 1 or 3 channels; {dataset.name} has {dataset.channels}")
 
 
 def published(name: str, num_ops: int = 2, magnitude: int = 9) -> Any:
@@ -52,9 +76,10 @@ def with_mask(strategy: type) -> type:
 
 
 class PerImage:
-    """A strategy from a transform of single uint8 images. It draws from torch's global generator, as torchvision does.
+    """A function of batches from a transform of single uint8 images.
 
-    It runs on the CPU, where such transforms are meant to run.
+    It draws from torch's global generator, as torchvision does, and runs on the CPU, where such transforms are meant to
+    run.
     """
 
     def __init__(self, transform: Any) -> None:

@@ -7,11 +7,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from teachaugment.strategies import policy_files
+from teachaugment.strategies.fixed import EachView
 from teachaugment.strategies.policy_files import Operation, Schedule, SubPolicies
-from teachaugment.strategies.published import GEOMETRIC, PerImage, with_mask
+from teachaugment.strategies.published import GEOMETRIC, PerImage, check_channels, with_mask
+from teachaugment.strategies.strategy import Setup, Strategy
 
 COLOR = (125, 123, 114)  # mean of natural images: Cutout's square, and with PBA what comes in at the border
 COUNTS = torch.tensor([0.2, 0.3, 0.5])  # PBA: the chances of none, one and two operations
+
+
+def policy_file(setup: Setup) -> Strategy:
+    """A policy file of another search, as --augment.policy_file names it."""
+    check_channels(setup.name, setup.data)
+    policy = policy_files.read(setup.config.augment.policy_file or "")
+    if isinstance(policy, Schedule):
+        return OnSchedule(policy, setup.data.channels)
+    return EachView(PerImage(searched(policy, setup.data.channels)))
 
 
 def searched(policy: SubPolicies | Schedule, channels: int = 3) -> Any:
@@ -77,13 +89,12 @@ def cut(image: Tensor, side: int, color: list[int]) -> Tensor:
     return image
 
 
-class OnSchedule(PerImage):
+class OnSchedule(EachView):
     """A strategy that follows a schedule over the training."""
 
     def __init__(self, schedule: Schedule, channels: int = 3) -> None:
-        super().__init__(searched(schedule, channels))
-        self.schedule = schedule
+        self.transform, self.schedule = searched(schedule, channels), schedule
+        super().__init__(PerImage(self.transform))
 
     def at(self, progress: float) -> None:
-        """To be called at the beginning of each epoch: the share of the training that is done."""
         self.transform.operations = self.schedule.at(progress)

@@ -1,111 +1,126 @@
-"""What a task must say so that one training loop serves them all."""
+"""Tasks by name: what is learned, with the defaults, the words and the limits of each.
+
+What differs between tasks is in this room and nowhere else. The table can be read without torch; the classes behind it
+are described in ``task.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from teachaugment.batch import Batch
-
-Augment = Callable[[Batch], Batch]  # the strategy: images in [0, 1] to images in [0, 1]
+from teachaugment.tables import Entry, Table
 
 
-@runtime_checkable
-class Scheduled(Protocol):
-    """A strategy that changes in the course of a training."""
+@dataclass(frozen=True)
+class TaskEntry(Entry):
+    """A task as settings, reports and comparisons know it."""
 
-    def at(self, progress: float) -> None:
-        """The share of the training that is done, told at the beginning of each epoch."""
-        ...
-
-
-class Meter(Protocol):
-    """Metrics that grow batch by batch on the device; only ``compute`` waits for it.
-
-    Its tensors are sums over the images: those of several processes are added up to the metrics of all images.
-    """
-
-    def update(self, output: Any, batch: Batch, loss: Tensor | None = None) -> None: ...
-
-    def compute(self) -> dict[str, Any]: ...
-
-
-class ReferringMeter(Meter, Protocol):
-    """Metrics that compare with images it was shown before."""
-
-    def refer(self, output: Any, batch: Batch) -> None: ...
-
-
-class Task(Protocol):
-    """Fixed augmentation, loss and metrics of one kind of learning."""
-
-    metric: str  # the name in a meter's result that says how good a model is; higher is better
-    contexts: int | None  # classes of the labels that condition the augmenter; None: nothing does
-    shown: tuple[str, ...]  # the numbers of a training epoch that a person wants to see
-    reference: bool  # its metrics compare with the training split, whose outputs a meter is to ``refer`` to first
+    metric: str = "accuracy"  # the name in a meter's result that says how good a model is; higher is better
+    metric_words: str = ""  # the same for people; empty: the metric itself
+    class_metric: str = "class_accuracy"  # the metric of each class
+    class_words: str = "accuracy"
+    share_right: str | None = None  # the metric that is a share of right answers, where there is one
+    share_of: str = ""  # what that share is of, besides whole images
+    tag: str | None = None  # what model hubs call it
+    networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
+    data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
+    own_settings: tuple[str, ...] = ()  # settings that no other task has
+    refused_settings: Mapping[str, str] = field(default_factory=dict)  # settings it has no use for, and why
+    refused_strategies: Mapping[str, str] = field(default_factory=dict)
+    follow_up: str | None = None  # the command that says what a finished run is worth, where its own metric does not
 
     @property
-    def normalize(self) -> Callable[[Tensor], Tensor]:
-        """Images in [0, 1] to what the networks take."""
-        ...
-
-    def before(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """Fixed augmentation ahead of the strategy. The augmenter's own step sees its result too."""
-        ...
-
-    def forward(
-        self, model: Callable[[Tensor], Any], batch: Batch, augment: Augment, generator: torch.Generator
-    ) -> tuple[Tensor, Any, Batch]:
-        """Loss, output and what the model saw, for one training step on the result of ``before``.
-
-        The task calls ``augment``, because one task needs one view of a batch and another needs two.
-        """
-        ...
-
-    def predict(self, model: Callable[[Tensor], Any], image: Tensor) -> Any:
-        """The model's output for normalised images in an evaluation."""
-        ...
-
-    def meter(self, device: torch.device) -> Meter:
-        """Fresh metrics."""
-        ...
-
-    def warning(self, metrics: dict[str, float]) -> str | None:
-        """One line to say, once, when the numbers of a training epoch show that something is wrong."""
-        ...
-
-    def begin(self, target: nn.Module) -> None:
-        """Called once, before the first step."""
-        ...
-
-    def update(self, target: nn.Module) -> None:
-        """Called after each step of the target."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the task itself has learned, for an exact resume."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def words(self) -> str:
+        return self.metric_words or self.metric
 
 
-class Stateless:
-    """A task that keeps nothing between two steps."""
+_CONSISTENCY = ("consistency-kld", "consistency-mse")
+_NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
-    def warning(self, metrics: dict[str, float]) -> str | None:
-        return None
 
-    def begin(self, target: nn.Module) -> None:
-        pass
+def _for_classification(*strategies: str) -> dict[str, str]:
+    return dict.fromkeys(strategies, "is for classification, not for the task {task}")
 
-    def update(self, target: nn.Module) -> None:
-        pass
 
-    def state_dict(self) -> dict[str, Any]:
-        return {}
+def _self_supervised(where: str, help: str) -> TaskEntry:
+    plain = ("unaugmented", "crop-flip", "cutout")
+    return TaskEntry(
+        f"self_supervised.{where}",
+        help,
+        metric="knn",
+        metric_words="kNN accuracy",
+        defaults={  # for a small network
+            "optim.lr": 0.05,
+            "optim.nesterov": False,
+            "views.blur": 0.0,
+            "views.layers": 2,
+            "views.dim": 256,
+            "views.hidden": 64,
+            "views.queue": 512,
+            "teach.n_buffer": 1,
+            "augment.crop": 0,
+        },
+        # What tells two of the built-in images apart is colour, and it says little about the class. Without it, and
+        # with most of the figure in sight, features must be about its form.
+        data_defaults={"shapes": {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}},
+        refused_settings={
+            **_NO_LABELS_TO_MIX,
+            "augment.area": "is not for {task}; its views are set by views.area, views.jitter …",
+        },
+        refused_strategies={
+            **_for_classification(*_CONSISTENCY),
+            **dict.fromkeys(plain, "is not for {task}; 'none' makes its views and no more"),
+        },
+        follow_up="linear",
+    )
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
+
+TASKS: Table[TaskEntry] = Table(
+    "task",
+    __name__,
+    {
+        "classification": TaskEntry(
+            "classification.task:Classification",
+            "a class for every image",
+            share_right="accuracy",
+            tag="image-classification",
+            # Of ImageNet's photographs a classifier is trained on random crops, as everywhere.
+            data_defaults={"imagenet": {"augment.area": 0.08}},
+        ),
+        "segmentation": TaskEntry(
+            "segmentation.task:Segmentation",
+            "a class for every pixel",
+            metric="miou",
+            metric_words="mean IoU",
+            class_metric="class_iou",
+            class_words="IoU",
+            share_right="pixel_accuracy",
+            share_of="the pixels of ",
+            tag="image-segmentation",
+            networks="segmentation",
+            defaults={
+                "model.name": "unet-16",
+                "optim.lr": 0.05,
+                "optim.warmup_epochs": 1.0,
+                "train.epochs": 20,
+                "train.batch_size": 8,
+                "augment.crop": 0,
+                "augment.num_ops": 1,  # RandAugment's settings are those of the paper's appendix
+                "augment.magnitude": 5,
+            },
+            own_settings=("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window"),
+            refused_settings={
+                **_NO_LABELS_TO_MIX,
+                "augment.area": "is for classification; for segmentation see data.crop and data.scale",
+            },
+            refused_strategies=_for_classification(*_CONSISTENCY),
+        ),
+        "simsiam": _self_supervised("simsiam:SelfSupervised", "features without labels, by two views (SimSiam)"),
+        "byol": _self_supervised("momentum:BYOL", "the same against a moving average (BYOL)"),
+        "moco": _self_supervised("momentum:MoCo", "the same against earlier images (MoCo v2)"),
+    },
+)
+DEFAULT = "classification"

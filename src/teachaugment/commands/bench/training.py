@@ -45,7 +45,8 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         update_target(teach.augment(batch).image)
 
     def one_step(n_inner: int, fraction: float) -> None:
-        teach.n_inner, teach.fraction = n_inner, fraction  # of n_inner steps in a row, one updates the augmenter
+        # Of n_inner steps in a row, one updates the augmenter.
+        teach.hyperparameters = teach.hyperparameters.changed({"n_inner": n_inner, "fraction": fraction})
         augmented()
         teach.step(batch)
 

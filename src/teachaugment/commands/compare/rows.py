@@ -12,9 +12,9 @@ from typing import Any
 
 from teachaugment.commands.compare.plan import Run, configure, identity
 from teachaugment.config.flags import read_words
-from teachaugment.config.sections import SELF_SUPERVISED
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
 
 Row = dict[str, Any]
 
@@ -82,7 +82,7 @@ def trained(run: Run) -> bool:
 
 def finished(run: Run) -> bool:
     """Whether it is known what a run is worth: features that nobody has labelled need a linear classifier first."""
-    return trained(run) and (run.config.task not in SELF_SUPERVISED or (run.path / directory.LINEAR).exists())
+    return trained(run) and (TASKS[run.config.task].follow_up is None or (run.path / directory.LINEAR).exists())
 
 
 def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
@@ -93,7 +93,7 @@ def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
     evaluation = sum(record["time"].get("evaluation_seconds", 0.0) for record in epochs)
     test = {model: values[metric] for model, values in metrics["test"].items()}
     val = {model: values[metric] for model, values in last.get("val", {}).items()}
-    if run.config.task in SELF_SUPERVISED:
+    if TASKS[run.config.task].follow_up:
         found = json.loads((run.path / directory.LINEAR).read_text(encoding="utf-8"))["test"]
         linear = {model: values["accuracy"] for model, values in found.items()}
         measured = {"metric": "linear accuracy", "test": linear, "val": {}, "knn": {"test": test, "val": val}}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from teachaugment.config.resolve import read_yaml, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
-
-if TYPE_CHECKING:
-    from teachaugment.engine.trainer import Trainer
 
 EXAMPLES = """\
 examples:
@@ -32,13 +28,15 @@ def run(arguments: argparse.Namespace) -> int:
     paths = [directory.existing_run(name) for name in arguments.runs]
     from teachaugment.commands.report.record import read
     from teachaugment.commands.report.write import comparison, observe, report, save
+    from teachaugment.engine import restore
 
     if len(paths) > 1:
         written = save(comparison([read(path) for path in paths]), Path(arguments.output or COMPARED))
     else:
         record, seen, classes, missing = read(paths[0]), None, [], ""
         try:
-            trainer = restored(paths[0])
+            config = resolve(read_yaml(paths[0] / directory.CONFIG))
+            trainer, _ = restore.load_run(config, paths[0], keep_strategy=True)
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
             missing = str(error)
@@ -47,15 +45,3 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"without pictures: {missing}")
     print(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0
-
-
-def restored(path: Path) -> Trainer:
-    """The run as its last checkpoint left it."""
-    from teachaugment.engine import build, checkpoint
-
-    state = checkpoint.load(path / checkpoint.LAST)
-    trainer = build.build(resolve(read_yaml(path / directory.CONFIG)), restored=True)
-    if state["data"]["classes"] != list(trainer.data.classes):
-        raise UserError(f"the classes of {trainer.data.name} are no longer those the run was trained on")
-    trainer.load_state_dict(state, path / checkpoint.LAST)
-    return trainer

@@ -14,7 +14,7 @@ from teachaugment.commands.report.frames import Film
 from teachaugment.commands.report.images import img
 from teachaugment.commands.report.observe import Disagreement, Observation
 from teachaugment.commands.report.record import Record
-from teachaugment.show import overlay
+from teachaugment.show import pictures
 
 SHOWN = 20  # classes in a table
 CONFUSIONS = 12  # pairs of classes in a list
@@ -144,7 +144,7 @@ def disagreements(found: Sequence[Disagreement]) -> str:
     """Cards with the image, before and after, and the two opinions."""
     cards = []
     for d in found:
-        pair = torch.stack([overlay.rgb(d.original[None])[0], overlay.rgb(d.augmented[None])[0]])[None]
+        pair = torch.stack([pictures.rgb(d.original[None])[0], pictures.rgb(d.augmented[None])[0]])[None]
         alt = f"{d.label}, original and augmented"
         opinions = "".join(
             f'<li class="{"yes" if choice == d.label else "no"}">{who}: {escape(choice)}, {100 * sure:.0f} % sure</li>'

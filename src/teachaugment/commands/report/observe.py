@@ -9,22 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from teachaugment.batch import IGNORE, Batch
+from teachaugment.batch import Batch
 from teachaugment.commands.report import transform
 from teachaugment.commands.report.frames import Film, film
 from teachaugment.commands.report.transform import Quantity
 from teachaugment.data.loader import batches
 from teachaugment.engine.evaluate import evaluating
-from teachaugment.engine.pictures import mixed
 from teachaugment.engine.trainer import Trainer
-from teachaugment.seeds import mix
+from teachaugment.seeds import derive
 
 LARGE = 128 * 128  # pixels of an image; of larger ones fewer are looked at
-LOOKED_AT, LARGE_LOOKED_AT = 256, 64  # training images
+LARGE_LOOKED_AT = 64  # training images, at most, that are large
 DRAWN = 1024  # augmentations from which distributions are made
 PIXELS = 1200  # in a picture of colours
 WORST = 8
-SEGMENTED = 64  # training images whose pixels are looked at
 
 
 @dataclass(frozen=True)
@@ -56,25 +54,19 @@ class Observation:
 @torch.no_grad()
 def observe(trainer: Trainer) -> Observation:
     """Look at some training images. Nothing in the trainer changes but the state of torch's random numbers."""
-    height, width = trainer.data.size
-    count = LOOKED_AT if height * width <= LARGE else LARGE_LOOKED_AT
-    seed, segments = trainer.config.seed, trainer.config.task == "segmentation"
-    split = trainer.data.train
-    batch = next(batches(split, min(count, len(split)), seed=seed, epoch=0, shuffle=True, device=trainer.device))
-    if segments:
-        seen = film(trainer, batch.replace(label=None))
-        return Observation(seen, len(batch), **_learned(trainer, batch), accuracy=_pixels_known(trainer, batch))
-    batch = batch.replace(mask=None)
-    seen = film(trainer, batch if batch.label is None else batch[mixed(batch.label)])
-    return Observation(seen, len(batch), **_learned(trainer, batch), **_recognised(trainer, batch))
+    task, split, (height, width) = trainer.task, trainer.data.train, trainer.data.size
+    count = task.observed if height * width <= LARGE else min(task.observed, LARGE_LOOKED_AT)
+    seed, size = trainer.config.seed, min(count, len(split))
+    batch = task.examples(next(batches(split, size, seed=seed, epoch=0, shuffle=True, device=trainer.device)))
+    return Observation(film(trainer, batch), len(batch), **_learned(trainer, batch), **_recognised(trainer, batch))
 
 
 def _learned(trainer: Trainer, batch: Batch) -> dict[str, Any]:
     """Distributions of what the augmenter does now."""
-    if trainer.teach is None:
+    if not trainer.strategy.views:
         return {}
-    augmenter = trainer.teach.augmenter
-    generator = torch.Generator(device=trainer.device).manual_seed(mix(trainer.config.seed, "report", "draws"))
+    augmenter = trainer.strategy.views[0].augmenter
+    generator = torch.Generator(device=trainer.device).manual_seed(derive(trainer.config.seed, "report", "draws"))
     again = max(1, DRAWN // len(batch)) if batch.image[0, 0].numel() <= LARGE else 4
     found: list[dict[str, Quantity]] = []
     labels: list[int] = []
@@ -125,7 +117,7 @@ def only(quantity: Quantity, rows: Tensor) -> Quantity:
 
 def pixels(before: Tensor, after: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """The same random pixels of images [B, 3, H, W] before and after, [P, 3] each."""
-    generator = torch.Generator().manual_seed(mix(seed, "report", "pixels"))
+    generator = torch.Generator().manual_seed(derive(seed, "report", "pixels"))
     flat = [image.permute(0, 2, 3, 1).reshape(-1, 3).cpu() for image in (before, after)]
     rows = torch.randint(len(flat[0]), (PIXELS,), generator=generator)
     return flat[0][rows], flat[1][rows]
@@ -133,17 +125,15 @@ def pixels(before: Tensor, after: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 def _versions(trainer: Trainer, batch: Batch) -> dict[str, Batch]:
     """Images as they are and, where the augmentation is learned, augmented."""
-    if trainer.teach is None:
+    if not trainer.strategy.views:
         return {"plain": batch}
-    generator = torch.Generator(device=trainer.device).manual_seed(mix(trainer.config.seed, "report", "harder"))
-    return {"plain": batch, "augmented": trainer.teach.augmenter(batch, generator)}
+    generator = torch.Generator(device=trainer.device).manual_seed(derive(trainer.config.seed, "report", "harder"))
+    return {"plain": batch, "augmented": trainer.strategy.views[0].augmenter(batch, generator)}
 
 
-def _answers(trainer: Trainer, versions: dict[str, Batch]) -> Iterator[tuple[str, Batch, Tensor]]:
+def _answers(trainer: Trainer, versions: dict[str, Batch]) -> Iterator[tuple[str, Batch, Any]]:
     """What target and teacher say to each version, a part of it at a time."""
-    models = {"target": trainer.precision.wrap(trainer.target)}
-    if trainer.teacher is not None:
-        models["teacher"] = trainer.teacher.model
+    models = trainer.models()
     with evaluating(*models.values()):
         for name, model in models.items():
             for version, images in versions.items():
@@ -151,43 +141,44 @@ def _answers(trainer: Trainer, versions: dict[str, Batch]) -> Iterator[tuple[str
                     yield f"{name} {version}", part, trainer.task.predict(model, trainer.task.normalize(part.image))
 
 
-def _pixels_known(trainer: Trainer, batch: Batch) -> dict[str, float]:
-    """The share of pixels whose class target and teacher know."""
-    right: dict[str, Tensor] = {}
-    for name, part, output in _answers(trainer, _versions(trainer, batch[:SEGMENTED])):
-        assert part.mask is not None
-        known = part.mask != IGNORE
-        counts = torch.stack([(output.argmax(1) == part.mask)[known].sum(), known.sum()])
-        right[name] = right.get(name, 0) + counts
-    return {name: float(counts[0] / counts[1].clamp_min(1)) for name, counts in right.items()}
-
-
 def _recognised(trainer: Trainer, batch: Batch) -> dict[str, Any]:
-    """What target and teacher say to images as they are and augmented, and where they differ most."""
-    if trainer.config.task != "classification" or batch.label is None or batch.label.is_floating_point():
-        return {}
+    """How much of it target and teacher get right, as it is and augmented, and where they differ most."""
     versions = _versions(trainer, batch)
-    outputs: dict[str, list[Tensor]] = {}
-    for name, _, output in _answers(trainer, versions):
-        outputs.setdefault(name, []).append(output)
-    answers = {name: torch.cat(parts).float().softmax(1) for name, parts in outputs.items()}
-    accuracy = {name: float((p.argmax(1) == batch.label).float().mean()) for name, p in answers.items()}
-    found: list[Disagreement] = []
-    if "teacher augmented" in answers:
-        target, teacher = answers["target augmented"], answers["teacher augmented"]
-        distance = (target - teacher).abs().sum(1) / 2
-        worst = distance.topk(min(WORST, len(distance))).indices.tolist()
-        names = trainer.data.classes
-        for i in worst:
-            (sure, choice), (teacher_sure, teacher_choice) = target[i].max(0), teacher[i].max(0)
-            found.append(
-                Disagreement(
-                    batch.image[i],
-                    versions["augmented"].image[i],
-                    names[int(batch.label[i])],
-                    (names[int(choice)], float(sure)),
-                    (names[int(teacher_choice)], float(teacher_sure)),
-                    float(distance[i]),
-                )
+    right: dict[str, Tensor] = {}
+    answers: dict[str, list[Tensor]] = {}
+    for name, part, output in _answers(trainer, versions):
+        counts = trainer.task.count_right(output, part)
+        if counts is None:
+            return {}
+        right[name] = right.get(name, 0) + torch.stack(counts)
+        if (probabilities := trainer.task.answers(output)) is not None:
+            answers.setdefault(name, []).append(probabilities)
+    accuracy = {name: float(counts[0] / counts[1].clamp_min(1)) for name, counts in right.items()}
+    if "teacher augmented" not in answers:
+        return {"accuracy": accuracy}
+    target, teacher = (torch.cat(answers[f"{name} augmented"]) for name in ("target", "teacher"))
+    return {
+        "accuracy": accuracy,
+        "disagreements": _disagreements(batch, versions["augmented"], target, teacher, trainer.data.classes),
+    }
+
+
+def _disagreements(
+    batch: Batch, augmented: Batch, target: Tensor, teacher: Tensor, names: list[str]
+) -> list[Disagreement]:
+    """The images about which the probabilities [B, K] of target and teacher differ most."""
+    distance = (target - teacher).abs().sum(1) / 2
+    found, captions = [], [names[k] for k in batch.label.tolist()] if batch.label is not None else []
+    for i in distance.topk(min(WORST, len(distance))).indices.tolist():
+        (sure, choice), (teacher_sure, teacher_choice) = target[i].max(0), teacher[i].max(0)
+        found.append(
+            Disagreement(
+                batch.image[i],
+                augmented.image[i],
+                captions[i],
+                (names[int(choice)], float(sure)),
+                (names[int(teacher_choice)], float(teacher_sure)),
+                float(distance[i]),
             )
-    return {"accuracy": accuracy, "disagreements": found}
+        )
+    return found

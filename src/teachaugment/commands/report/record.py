@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from teachaugment import tasks
 from teachaugment.config.resolve import SETTINGS, default, read_yaml
 from teachaugment.engine import directory
+from teachaugment.strategies import STRATEGIES
+from teachaugment.tasks import TASKS, TaskEntry
 
 Points = list[tuple[float, float]]  # (epoch, value)
-METRICS = {"classification": "accuracy", "segmentation": "miou"}  # all others: without labels
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,19 @@ class Record:
 
     @property
     def learns(self) -> bool:
-        return self.strategy == "teachaugment"
+        """Whether the augmentation was learned."""
+        return self.strategy in STRATEGIES and STRATEGIES[self.strategy].learns
+
+    @property
+    def task(self) -> TaskEntry:
+        """What the table of tasks says about its task."""
+        name = str(self.setting("task"))
+        return TASKS[name if name in TASKS else tasks.DEFAULT]
 
     @property
     def metric(self) -> str:
         """The name of the number that says how good a model is."""
-        return str(self.metrics.get("metric") or METRICS.get(str(self.setting("task")), "knn"))
+        return str(self.metrics.get("metric") or self.task.metric)
 
     @property
     def done(self) -> int:

@@ -6,7 +6,7 @@ batch which one it belongs to, so MoCo needs no shuffling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,9 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from teachaugment import distributed
+from teachaugment.algorithm import frozen
+from teachaugment.batch import Batch
+from teachaugment.config.sections import Config
+from teachaugment.data.splits import DataSet
+from teachaugment.errors import UserError
 from teachaugment.models.simsiam import Embedding
 from teachaugment.seeds import generator
-from teachaugment.tasks.self_supervised import Pair, SelfSupervised, distance
+from teachaugment.tasks.self_supervised.simsiam import Pair, SelfSupervised, distance
+from teachaugment.tasks.task import Network
 from teachaugment.teachers import EMATeacher
 
 
@@ -28,9 +34,28 @@ class BYOL(SelfSupervised):
 
     average: EMATeacher
 
-    def __init__(self, *about: Any, momentum: float = 0.99, **options: Any):
-        super().__init__(*about, **options)
+    def __init__(self, dataset: DataSet, *, momentum: float = 0.99, **options: Any):
+        super().__init__(dataset, **options)
         self.momentum = momentum
+
+    @classmethod
+    def view_settings(cls, config: Config) -> dict[str, Any]:
+        return {**super().view_settings(config), "momentum": config.views.momentum}
+
+    def teaching(self, config: Config) -> dict[str, Any]:
+        """The target's views are compared with the average's, the teacher's with its own."""
+        momentum, decay = config.views.momentum, config.teach.ema_decay
+        if decay <= momentum:
+            raise UserError(
+                f"teach.ema_decay must be above views.momentum ({momentum:g}) for {config.task}, whose own average "
+                f"would else be the teacher, not {decay:g}"
+            )
+        # The method has an average of its own: the teacher is a slower one from the first steps on.
+        return {**super().teaching(config), "target_loss": self.distance_to_average, "ema_warmup": 2}
+
+    def distance_to_average(self, outputs: Pair, views: tuple[Tensor, ...]) -> Tensor:
+        first, second = (frozen(self.average.model, view) for view in views)
+        return distance(outputs, (first, second))
 
     def begin(self, target: nn.Module) -> None:
         self.average = EMATeacher(target, self.momentum, warmup=1)
@@ -38,21 +63,16 @@ class BYOL(SelfSupervised):
     def update(self, target: nn.Module) -> None:
         self.average.update(target)
 
-    @property
-    def against(self) -> nn.Module | None:
-        return self.average.model
-
     def state_dict(self) -> dict[str, Any]:
         return {"average": self.average.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.average.load_state_dict(state["average"])
 
-    def compare(self, model: Callable[[Tensor], Embedding], first: Tensor, second: Tensor) -> tuple[Tensor, Embedding]:
-        views = model(first), model(second)
+    def loss(self, output: Any, seen: Batch) -> Tensor:
         with torch.no_grad():
-            others: Pair = self.average.model(first), self.average.model(second)
-        return distance(views, others), views[0]
+            first, second = (self.average.model(view.image) for view in seen.each_view())
+        return distance(output, (first, second))
 
 
 class MoCo(BYOL):
@@ -64,13 +84,29 @@ class MoCo(BYOL):
     """
 
     def __init__(
-        self, *about: Any, dim: int, queue: int = 4096, temperature: float = 0.2, seed: int = 0, **options: Any
+        self,
+        dataset: DataSet,
+        *,
+        dim: int,
+        queue: int = 4096,
+        temperature: float = 0.2,
+        seed: int = 0,
+        **options: Any,
     ):
-        super().__init__(*about, **options)
+        super().__init__(dataset, **options)
         self.temperature = temperature
         self.queue = F.normalize(torch.randn(queue, dim, generator=generator("cpu", seed, "queue")), dim=1)
         self.oldest = 0  # the place of the next projection
         self.newest: list[Tensor] = []  # of this step
+
+    @classmethod
+    def view_settings(cls, config: Config) -> dict[str, Any]:
+        v = config.views
+        queue = {"dim": v.dim, "queue": v.queue, "temperature": v.temperature, "seed": config.seed}
+        return {**super().view_settings(config), **queue}
+
+    def predictor_width(self, config: Config) -> int:
+        return 0
 
     def begin(self, target: nn.Module) -> None:
         super().begin(target)
@@ -89,18 +125,22 @@ class MoCo(BYOL):
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "queue": self.queue, "oldest": self.oldest}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.queue.copy_(state["queue"])
         self.oldest = state["oldest"]
 
-    def compare(self, model: Callable[[Tensor], Embedding], first: Tensor, second: Tensor) -> tuple[Tensor, Embedding]:
-        view = model(first)
+    def forward(self, network: Network, seen: Batch) -> Any:
+        """The first view alone: the second is the average's."""
+        return (network(seen.image),)
+
+    def loss(self, output: Any, seen: Batch) -> Tensor:
+        view: Embedding = output[0]
         with torch.no_grad():
-            key = F.normalize(self.average.model(second).projection.float(), dim=1)
+            key = F.normalize(self.average.model(seen.others[0]).projection.float(), dim=1)
         query = F.normalize(view.prediction.float(), dim=1)
         alike, others = (query * key).sum(1, keepdim=True), query @ self.queue.T
         logits = torch.cat([alike, others], 1) / self.temperature
         loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64, device=logits.device))
         self.newest.append(key)
-        return loss, view
+        return loss

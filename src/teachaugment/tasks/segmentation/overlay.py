@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from teachaugment.batch import IGNORE, Batch
-from teachaugment.show.pictures import INK, LINE, MARGIN, PAPER, Picture, comparison
+from teachaugment.show.pictures import INK, LINE, MARGIN, PAPER, Picture, comparison, rgb
 
 OPACITY = 0.6  # of a mask over the image in grey; pixels of unknown class show the image as it is
 Color = tuple[int, int, int]
@@ -31,28 +31,17 @@ def overlay(image: Tensor, mask: Tensor, colors: Sequence[Color]) -> Tensor:
     return torch.where(known[:, None], torch.lerp(grey, paint.permute(0, 3, 1, 2), OPACITY), base)
 
 
-def rgb(image: Tensor) -> Tensor:
-    """Grey is repeated, and of many channels the first three are shown."""
-    return image[:, :3] if image.shape[1] >= 3 else image[:, :1].expand(-1, 3, -1, -1)
-
-
-def augmented(original: Batch, made: Sequence[Batch], classes: Sequence[str], colors: Sequence[Color]) -> Picture:
-    """Originals beside augmented images, and to the right of them the same with their masks."""
-
-    def both(batch: Batch) -> Tensor:
-        assert batch.mask is not None
-        return torch.stack([rgb(batch.image), overlay(batch.image, batch.mask, colors)], 1).flatten(0, 1)
-
-    assert original.mask is not None
-    names = [name for mask in original.mask for name in ("", _classes(mask, classes))]
-    return legend(comparison(both(original), [both(batch) for batch in made], names), classes, colors)
+def beside(batch: Batch, colors: Sequence[Color]) -> Tensor:
+    """Each image, and after it the same with its mask over it: twice as many, RGB."""
+    assert batch.mask is not None
+    return torch.stack([rgb(batch.image), overlay(batch.image, batch.mask, colors)], 1).flatten(0, 1)
 
 
 def predictions(batch: Batch, choice: Tensor, classes: Sequence[str], colors: Sequence[Color]) -> Picture:
     """Images, their masks, and the classes that a model chose for their pixels."""
     assert batch.mask is not None
     shown = [overlay(batch.image, mask, colors) for mask in (batch.mask, choice)]
-    names = [_classes(mask, classes) for mask in batch.mask]
+    names = [classes_in(mask, classes) for mask in batch.mask]
     return legend(comparison(batch.image, shown, names, headings=("image", "mask, prediction")), classes, colors)
 
 
@@ -75,7 +64,7 @@ def legend(picture: Picture, classes: Sequence[str], colors: Sequence[Color]) ->
     return sheet
 
 
-def _classes(mask: Tensor, classes: Sequence[str]) -> str:
+def classes_in(mask: Tensor, classes: Sequence[str]) -> str:
     """The classes in a mask, those that cover most of it first."""
     values, counts = mask[mask != IGNORE].unique(return_counts=True)
     return ", ".join(classes[k] for k in values[counts.argsort(descending=True)].tolist())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import Embedding
-from teachaugment.tasks.collapse import effective_rank, spread
+from teachaugment.tasks.self_supervised.collapse import effective_rank, spread
 
 NEIGHBOURS, TEMPERATURE = 20, 0.07  # weighted vote as in Wu et al. 2018, with as many neighbours as in DINO (2021)
 
@@ -34,7 +34,10 @@ class NeighbourMeter:
         assert batch.label is not None
         self.bank.append((F.normalize(output.features.float(), dim=1), batch.label))
 
-    def update(self, output: Embedding, batch: Batch, loss: Tensor | None = None) -> None:
+    def update(self, output: Embedding | tuple[Embedding, ...], batch: Batch, loss: Tensor | None = None) -> None:
+        """Of several views, as in training, the first one counts."""
+        if not isinstance(output, Embedding):
+            output = output[0]
         outputs = output.projection.detach()
         self.images += len(batch)
         self.spread += spread(outputs) * len(batch)

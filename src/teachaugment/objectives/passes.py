@@ -1,0 +1,41 @@
+"""What an objective is given and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+Loss = Callable[[Any, Any], Tensor]  # (output, label) -> scalar
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The augmented images as both networks see them, and the losses to judge that by.
+
+    target, teacher:  f_θ(a(x)) and f_θ̂(a(x)).
+    label:            what the losses compare an output with.
+    target_loss:      the target's term of Eq. 1.
+    loss:             the teacher's term.
+    plain:            f_θ(x) and y of the images as they were: a third pass, made when it is called.
+    """
+
+    target: Any
+    teacher: Any
+    label: Any
+    target_loss: Loss
+    loss: Loss
+    plain: Callable[[], tuple[Any, Any]]
+
+
+class Terms(NamedTuple):
+    """An objective, to be maximised, and the two terms it is made of."""
+
+    objective: Tensor
+    target: Tensor
+    teacher: Tensor
+
+
+Objective = Callable[[Passes], Terms]

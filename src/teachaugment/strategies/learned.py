@@ -1,0 +1,86 @@
+"""The strategy ``teachaugment``: Algorithm 1 in a training run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from teachaugment.algorithm import TeachAugment
+from teachaugment.batch import Batch
+from teachaugment.config.sections import TeachConfig
+from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.objectives import OBJECTIVES
+from teachaugment.policy.policy import Policy
+from teachaugment.strategies.strategy import Guard, Setup, Strategy
+
+
+def learned(setup: Setup) -> Learned:
+    config, t = setup.config, setup.config.teach
+    teaching = setup.task.teaching(config)
+    teach = TeachAugment(
+        setup.target,
+        channels=setup.data.channels,
+        normalize=setup.task.normalize,
+        objective=OBJECTIVES.load(t.objective),
+        teacher=setup.pretrained(t.teacher) if t.teacher else None,
+        hyperparameters=hyperparameters(t, seed=config.seed, at_once=config.train.batch_size),
+        **teaching,
+    )
+    return Learned(teach, setup.guard)
+
+
+def hyperparameters(t: TeachConfig, **own: Any) -> Hyperparameters:
+    """Those of the settings that are TeachAugment's own, under the same names."""
+    names = (
+        *("augmenter", "group", "lr", "weight_decay", "n_inner", "fraction"),
+        *("non_saturating", "smoothing", "color_weight", "replay_decay", "ema_decay"),
+    )
+    same = {name: getattr(t, name) for name in names}
+    return Hyperparameters(**same, n_buffer=t.n_buffer if t.replay else 0, **own)
+
+
+class Learned(Strategy):
+    """TeachAugment, with every update of its augmenters guarded against numbers that are not finite."""
+
+    key = "teach"
+
+    def __init__(self, teach: TeachAugment, guard: Guard) -> None:
+        self.teach, self.guard = teach, guard
+        self.teacher, self.views = teach.teacher, teach.views
+        self.snapshot_every = teach.hyperparameters.n_buffer
+
+    def augment(self, batch: Batch) -> Batch:
+        return self.teach.augment(batch)
+
+    def step(self, batch: Batch) -> dict[str, Tensor] | None:
+        measured = self.teach.step(batch, permit=lambda found: self.guard.update("augmenter", self.augmenters, found))
+        if measured is not None:
+            self.guard.weights("augmenter", self.augmenters)
+        return measured
+
+    @property
+    def augmenters(self) -> nn.Module:
+        """All that the augmenter's optimiser updates."""
+        if len(self.views) == 1:
+            return self.views[0].augmenter
+        return nn.ModuleList([view.augmenter for view in self.views])
+
+    def end_epoch(self) -> None:
+        self.teach.end_epoch()
+
+    def current(self, batch: Batch, generator: torch.Generator) -> Batch:
+        return self.teach.current(batch, generator)
+
+    def learned(self) -> dict[str, float]:
+        return self.teach.probabilities()
+
+    def policies(self, **about: Any) -> list[Policy]:
+        return self.teach.policies(**about)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.teach.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.teach.load_state_dict(state)

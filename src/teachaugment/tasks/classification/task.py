@@ -1,0 +1,111 @@
+"""One class per image: cross-entropy, accuracy and calibration, and the fixed augmentation of the paper's baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from teachaugment import data
+from teachaugment.augment import fixed
+from teachaugment.augment.mixing import mix_images
+from teachaugment.batch import Batch
+from teachaugment.config.sections import Config
+from teachaugment.data.splits import DataSet
+from teachaugment.errors import UserError
+from teachaugment.tasks.classification.meter import ClassificationMeter, labels
+from teachaugment.tasks.reading import reading
+from teachaugment.tasks.task import Task
+
+
+class Classification(Task):
+    """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout, then Mixup or CutMix.
+
+    The crop comes after the strategy, so that its black padding never passes through the colour augmentation and
+    needs no guess about which black pixels are padding.
+    """
+
+    metric = "accuracy"
+    shown = ("loss", "accuracy")
+
+    def __init__(
+        self,
+        dataset: DataSet,
+        *,
+        area: float = 1.0,
+        flip: bool = True,
+        crop: int = 4,
+        cutout: int = 0,
+        jitter: float = 0.0,
+        lighting: float = 0.0,
+        mix: str = "none",
+        mix_alpha: float = 1.0,
+    ):
+        if lighting and dataset.channels != 3:
+            raise UserError(f"augment.lighting needs images of 3 channels; {dataset.name} has {dataset.channels}")
+        super().__init__(dataset)
+        self.area = 1.0 if dataset.train.cropped else area
+        self.flip, self.crop, self.cutout = flip, crop, cutout
+        self.jitter, self.lighting = jitter, lighting
+        self.mix, self.mix_alpha = mix, mix_alpha
+
+    @classmethod
+    def load_data(cls, config: Config) -> DataSet:
+        return data.load(config.data.path, reading(config, area=config.augment.area), data.CLASSES)
+
+    @classmethod
+    def from_config(cls, config: Config, dataset: DataSet) -> Classification:
+        a = config.augment
+        names = ("area", "flip", "crop", "cutout", "jitter", "lighting", "mix", "mix_alpha")
+        return cls(dataset, **{name: getattr(a, name) for name in names})
+
+    def teaching(self, config: Config) -> dict[str, Any]:
+        return {"num_classes": len(self.classes)}
+
+    def before(self, batch: Batch, generator: torch.Generator) -> Batch:
+        batch = batch.replace(mask=None)  # the class is all that is learned here
+        if self.area < 1:
+            batch = batch.replace(image=fixed.resized_crop(batch.image, self.area, generator))
+        if self.flip:
+            batch = fixed.flip(batch, generator)
+        if self.jitter:
+            batch = batch.replace(image=fixed.color_jitter(batch.image, self.jitter, generator))
+        if self.lighting:
+            batch = batch.replace(image=fixed.lighting(batch.image, self.lighting, generator))
+        return batch
+
+    def after(self, batch: Batch, generator: torch.Generator) -> Batch:
+        if self.crop:
+            batch = fixed.crop(batch, self.crop, generator)
+        image = self.normalize(batch.image)
+        if self.cutout:  # zero after normalising: the mean colour
+            image = fixed.cutout(image, self.cutout, generator)
+        seen = batch.replace(image=image)
+        if self.mix == "none":
+            return seen
+        return mix_images(self.mix, seen, len(self.classes), self.mix_alpha, generator)
+
+    def loss(self, output: Tensor, seen: Batch) -> Tensor:
+        return F.cross_entropy(output.float(), labels(seen))
+
+    def meter(self, device: torch.device) -> ClassificationMeter:
+        return ClassificationMeter(len(self.classes), device)
+
+    def answers(self, output: Tensor) -> Tensor:
+        return output.float().softmax(1)
+
+    def count_right(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor] | None:
+        if batch.label is None or batch.label.is_floating_point():
+            return None
+        right = output.argmax(1) == batch.label
+        return right.sum(), torch.ones_like(right).sum()
+
+    @classmethod
+    def describe(cls, result: Mapping[str, Any]) -> str:
+        return (
+            f"{100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}, "
+            f"top-5 {100 * result['top5']:.1f} %, calibration error {100 * result['calibration_error']:.1f} %"
+        )

@@ -1,0 +1,14 @@
+"""How a task's data are read, from the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teachaugment.config.sections import Config
+from teachaugment.data.reading import Reading
+
+
+def reading(config: Config, **own: Any) -> Reading:
+    """What all tasks read alike, and what is the task's own."""
+    names = ("root", "size", "per_class", "val_fraction", "in_memory", "bad_images")
+    return Reading(seed=config.seed, **{name: getattr(config.data, name) for name in names}, **own)

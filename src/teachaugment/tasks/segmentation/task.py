@@ -1,0 +1,107 @@
+"""One class per pixel: cross-entropy and intersection over union, pixels of unknown class left out of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from teachaugment import data
+from teachaugment.augment import fixed
+from teachaugment.batch import IGNORE, Batch
+from teachaugment.config.sections import Config
+from teachaugment.data.splits import DataSet
+from teachaugment.errors import UserError
+from teachaugment.losses import cross_entropy, main_head
+from teachaugment.show.pictures import Picture
+from teachaugment.tasks.reading import reading
+from teachaugment.tasks.segmentation import overlay
+from teachaugment.tasks.segmentation.meter import SegmentationMeter, masks
+from teachaugment.tasks.segmentation.sliding import sliding
+from teachaugment.tasks.task import Network, Task
+
+AUXILIARY = 0.4  # weight of an auxiliary head's loss, as in PSPNet
+
+
+class Segmentation(Task):
+    """Flip, then the strategy, then shift and normalise; random scales and crops are made where images are read.
+
+    The augmenter has no context. Its update looks at the main head alone: the auxiliary one serves the training of the
+    target's early layers and is thrown away after it, and the teacher, which is in eval mode, has none.
+    """
+
+    metric = "miou"
+    shown = ("loss", "miou")
+    fixed_size = False
+    predicts_pictures = True
+    pool, observed = 1, 64
+
+    def __init__(self, dataset: DataSet, *, flip: bool = True, crop: int = 0, window: int | None = None):
+        super().__init__(dataset)
+        self.flip, self.crop, self.window = flip, crop, window
+        self.colors = dataset.colors or overlay.palette(len(self.classes))
+
+    @classmethod
+    def load_data(cls, config: Config) -> DataSet:
+        d = config.data
+        return data.load(d.path, reading(config, crop=d.crop, scale=d.scale, ignore=d.ignore), data.MASKS)
+
+    @classmethod
+    def from_config(cls, config: Config, dataset: DataSet) -> Segmentation:
+        a = config.augment
+        for name in ("cutout", "jitter", "lighting"):
+            if getattr(a, name):
+                raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
+        return cls(dataset, flip=a.flip, crop=a.crop, window=config.train.window)
+
+    def before(self, batch: Batch, generator: torch.Generator) -> Batch:
+        batch = batch.replace(label=None)  # the mask is all that is learned here
+        return fixed.flip(batch, generator) if self.flip else batch
+
+    def after(self, batch: Batch, generator: torch.Generator) -> Batch:
+        return super().after(fixed.crop(batch, self.crop, generator) if self.crop else batch, generator)
+
+    def loss(self, output: Any, seen: Batch) -> Tensor:
+        loss = cross_entropy(output, masks(seen))
+        if isinstance(output, tuple):
+            loss = loss + AUXILIARY * cross_entropy(output[1], masks(seen))
+        return loss
+
+    def predict(self, model: Network, image: Tensor) -> Any:
+        return model(image) if self.window is None else sliding(model, image, self.window)
+
+    def meter(self, device: torch.device) -> SegmentationMeter:
+        return SegmentationMeter(len(self.classes), device)
+
+    def examples(self, batch: Batch) -> Batch:
+        return batch.replace(label=None)
+
+    def captions(self, batch: Batch) -> list[str]:
+        """The classes in each image; of the two pictures of an image the second one has them."""
+        return [name for mask in masks(batch) for name in ("", overlay.classes_in(mask, self.classes))]
+
+    def paint(self, batch: Batch) -> Tensor:
+        """Each image, and beside it the same with its mask over it."""
+        return overlay.beside(batch, self.colors)
+
+    def comparison(self, originals: Batch, made: Sequence[Batch]) -> Picture:
+        return overlay.legend(super().comparison(originals, made), self.classes, self.colors)
+
+    def prediction_picture(self, batch: Batch, outputs: Sequence[Any]) -> Picture:
+        choice = torch.cat([main_head(output).argmax(1) for output in outputs])
+        return overlay.predictions(batch, choice, self.classes, self.colors)
+
+    def count_right(self, output: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of the pixels of known class."""
+        mask = masks(batch)
+        known = mask != IGNORE
+        return ((main_head(output).argmax(1) == mask) & known).sum(), known.sum()
+
+    @classmethod
+    def describe(cls, result: Mapping[str, Any]) -> str:
+        return (
+            f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} test images, loss {result['loss']:.3f}, "
+            f"pixel accuracy {100 * result['pixel_accuracy']:.1f} %"
+        )

@@ -1,0 +1,1 @@
+"""Features without labels: two views of an image must be told to be the same."""
