@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.config.resolve import Layer, read_yaml, resolve
@@ -95,10 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def small(trainer: Trainer, widths: dict[str, int]) -> bool:
     """Whether the features of all images can be kept."""
-    from teachaugment.data import Split
-
     images = len(trainer.data.train) + len(trainer.data.test)
-    return isinstance(trainer.data.train, Split) and 4 * images * sum(widths.values()) <= CACHED_BYTES
+    return trainer.data.train.in_memory and 4 * images * sum(widths.values()) <= CACHED_BYTES
 
 
 def cached(trainer: Trainer, networks: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -119,13 +116,11 @@ def simsiam(
     trainer: Trainer, networks: dict[str, Any], widths: dict[str, int], epochs: int, batch_size: int, lr: float
 ) -> dict[str, dict[str, Any]]:
     from teachaugment import seeds
-    from teachaugment.data import FolderSplit, batches
+    from teachaugment.data.loader import batches
     from teachaugment.engine import probe
 
     data, config = trainer.data, trainer.config
-
-    streams = isinstance(data.train, FolderSplit)
-    train = replace(data.train, crop=True) if isinstance(data.train, FolderSplit) else data.train
+    train = data.train.with_crops(probe.LEAST_AREA)
 
     def one_epoch(epoch: int) -> Iterable[Batch]:
         return batches(
@@ -148,7 +143,7 @@ def simsiam(
         widths=widths,
         steps=epochs * (len(data.train) // batch_size),
         lr=lr,
-        cropped=streams,
+        cropped=train.cropped,
         generator=lambda step: seeds.generator(trainer.device, config.seed, "linear", step),
         at_once=config.train.batch_size,
     )

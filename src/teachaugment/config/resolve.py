@@ -17,7 +17,14 @@ from typing import Any
 
 import yaml
 
-from teachaugment.config.sections import BUILT_IN_VIEWS, SEGMENTATION_ONLY, SELF_SUPERVISED, TASK_DEFAULTS, Config
+from teachaugment.config.sections import (
+    BUILT_IN_VIEWS,
+    IMAGENET,
+    SEGMENTATION_ONLY,
+    SELF_SUPERVISED,
+    TASK_DEFAULTS,
+    Config,
+)
 from teachaugment.config.settings import Setting
 from teachaugment.errors import UserError, nearest
 
@@ -51,7 +58,12 @@ def default(key: str, task: str = "classification", data: str = "") -> Any:
 def other_defaults(task: str, data: str) -> dict[str, Any]:
     """Where a task, or a task on the built-in images, has defaults of its own."""
     built_in = task in SELF_SUPERVISED and data == SETTINGS["data.path"].default
-    return {**TASK_DEFAULTS.get(task, {}), **(BUILT_IN_VIEWS if built_in else {})}
+    imagenet = task in ("", "classification") and data == "imagenet"
+    return {
+        **TASK_DEFAULTS.get(task, {}),
+        **(BUILT_IN_VIEWS if built_in else {}),
+        **(IMAGENET if imagenet else {}),
+    }
 
 
 @dataclass(frozen=True)

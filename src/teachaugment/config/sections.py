@@ -118,6 +118,7 @@ class AugmentConfig:
     num_ops: int = setting(2, "RandAugment: operations for each image (N)", low=0)
     magnitude: int = setting(9, "RandAugment: strength of its operations (M)", low=0, high=30)
     flip: bool = setting(True, "mirror half of the images")
+    area: float = setting(1.0, "least share of an image that a random crop shows; 1: off", above=0, high=1)
     crop: int = setting(4, "random crop after zero padding of this many pixels; 0: off", low=0)
     cutout: int = setting(0, "side of the Cutout square in pixels; 0: off", low=0)
     jitter: float = setting(0.0, "colour jitter: brightness, contrast and saturation by 1 ± this", low=0, high=1)
@@ -217,4 +218,6 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
 # Of the built-in images: what tells two of them apart is colour, and it says little about the class. Without it, and
 # with most of the figure in sight, features must be about its form.
 BUILT_IN_VIEWS = {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}
+# Of ImageNet's photographs a classifier is trained on random crops, as everywhere.
+IMAGENET = {"augment.area": 0.08}
 SEGMENTATION_ONLY = ("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window")

@@ -14,6 +14,7 @@ from teachaugment import data, distributed, models
 from teachaugment.algorithm import TeachAugment
 from teachaugment.config.resolve import MAY_DIFFER, Config, flatten, to_dict
 from teachaugment.config.sections import SELF_SUPERVISED
+from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet
 from teachaugment.engine import processes
 from teachaugment.engine.optim import sgd
@@ -46,6 +47,7 @@ def classification(config: Config, dataset: DataSet) -> Task:
         dataset.mean,
         dataset.std,
         flip=a.flip,
+        area=1.0 if dataset.train.cropped else a.area,
         crop=a.crop,
         cutout=a.cutout,
         jitter=a.jitter,
@@ -60,6 +62,8 @@ def segmentation(config: Config, dataset: DataSet) -> Task:
     for name in ("cutout", "jitter", "lighting"):
         if getattr(a, name):
             raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
+    if a.area != 1:
+        raise UserError("augment.area is for classification; for segmentation see data.crop and data.scale")
     return Segmentation(
         dataset.classes, dataset.mean, dataset.std, flip=a.flip, crop=a.crop, window=config.train.window
     )
@@ -70,6 +74,8 @@ def self_supervised(config: Config, dataset: DataSet) -> Task:
     for name in ("crop", "cutout", "jitter", "lighting"):
         if getattr(a, name):
             raise UserError(f"augment.{name} is not for {config.task}; its views are set by views.area, views.jitter …")
+    if a.area != 1:
+        raise UserError(f"augment.area is not for {config.task}; its views are set by views.area, views.jitter …")
     about = dataset.classes, dataset.mean, dataset.std
     views: dict[str, Any] = {"flip": a.flip, "area": v.area, "jitter": v.jitter, "grey": v.grey, "blur": v.blur}
     if config.task == "simsiam":
@@ -176,19 +182,28 @@ def device(name: str) -> torch.device:
 
 
 def load_data(config: Config) -> DataSet:
-    d = config.data
-    options: dict[str, Any] = {
-        "root": d.root,
-        "size": d.size,
-        "seed": config.seed,
-        "per_class": d.per_class,
-        "val_fraction": d.val_fraction,
-        "in_memory": d.in_memory,
-        "bad_images": d.bad_images,
-    }
+    d, table, area, views = config.data, data.CLASSES, config.augment.area, 1
     if config.task == "segmentation":
-        return data.load_masks(d.path, crop=d.crop, scale=d.scale, ignore=d.ignore, **options)
-    return data.load(d.path, **options)
+        table = data.MASKS
+    elif config.task in SELF_SUPERVISED:
+        area, views = config.views.area, 2
+    if config.augment.strategy == "unaugmented":
+        area = 1.0
+    reading = Reading(
+        root=d.root,
+        size=d.size,
+        seed=config.seed,
+        per_class=d.per_class,
+        val_fraction=d.val_fraction,
+        in_memory=d.in_memory,
+        bad_images=d.bad_images,
+        area=area,
+        views=views,
+        crop=d.crop,
+        scale=d.scale,
+        ignore=d.ignore,
+    )
+    return data.load(d.path, reading, table)
 
 
 def build(config: Config, dataset: DataSet | None = None, restored: bool = False) -> Trainer:

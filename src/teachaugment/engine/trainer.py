@@ -23,9 +23,9 @@ from teachaugment import distributed
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, to_dict
-from teachaugment.data.images import FolderSplit
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet, Split
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import processes
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.epoch_sums import Progress
@@ -230,7 +230,7 @@ class Trainer:
         """One pass over a split, on the device; in training the rest of it, in the order of (seed, epoch)."""
         return self._pass(getattr(self.data, split), training, distributed.rank(), distributed.world())
 
-    def _pass(self, data: Split | FolderSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
+    def _pass(self, data: Split | StreamedSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
         config = self.config
         size = self.images_here if training else config.train.batch_size
         return batches(

@@ -8,7 +8,6 @@ from functools import partial
 
 from teachaugment.batch import Batch
 from teachaugment.config.sections import AugmentConfig
-from teachaugment.data import FolderSplit
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.policy.policy import load_policy
@@ -91,16 +90,15 @@ def fixed_augmentation(settings: AugmentConfig, dataset: DataSet) -> tuple[Augme
     """The settings as ``unaugmented``, ``crop-flip`` and ``cutout`` mean them; every other strategy keeps them.
 
     Sizes that are set stay. Where one is 0, it is that of CIFAR in proportion: a crop of 4 and a square of 16 in 32
-    pixels. Images that are cropped at random while they are decoded are not cropped again.
+    pixels. Images of which random parts are shown anyway are not cropped again.
     """
     train, side = dataset.train, min(dataset.size)
     if settings.strategy == "unaugmented":
-        if isinstance(train, FolderSplit):
-            dataset = replace(dataset, train=replace(train, crop=False))
-        return replace(settings, flip=False, crop=0, cutout=0, jitter=0.0, lighting=0.0), dataset
+        dataset = replace(dataset, train=train.whole())
+        return replace(settings, flip=False, area=1.0, crop=0, cutout=0, jitter=0.0, lighting=0.0), dataset
     if settings.strategy not in ("crop-flip", "cutout"):
         return settings, dataset
-    decoded = isinstance(train, FolderSplit) and train.crop
-    crop = settings.crop or (0 if decoded else max(1, side // 8))
+    resized = train.cropped or settings.area < 1
+    crop = settings.crop or (0 if resized else max(1, side // 8))
     cutout = (settings.cutout or side // 2) if settings.strategy == "cutout" else 0
     return replace(settings, flip=True, crop=crop, cutout=cutout), dataset

@@ -19,9 +19,9 @@ BINS = 15  # of confidence, for the calibration error
 
 
 class Classification(Stateless):
-    """Flip, colour jitter and lighting, then the strategy, then crop, normalise and Cutout, then Mixup or CutMix.
+    """Resized crop, flip, colours; then the strategy; then padded crop, normalise and Cutout; then Mixup or CutMix.
 
-    The crop comes after the strategy, so that its black padding never passes through the colour augmentation and
+    The padded crop comes after the strategy, so that its black padding never passes through the colour augmentation and
     needs no guess about which black pixels are padding.
     """
 
@@ -36,6 +36,7 @@ class Classification(Stateless):
         std: Sequence[float],
         *,
         flip: bool = True,
+        area: float = 1.0,
         crop: int = 4,
         cutout: int = 0,
         jitter: float = 0.0,
@@ -46,12 +47,14 @@ class Classification(Stateless):
         self.classes = list(classes)
         self.contexts: int | None = len(self.classes)
         self.normalize = Normalize(mean, std)
-        self.flip, self.crop, self.cutout = flip, crop, cutout
+        self.flip, self.area, self.crop, self.cutout = flip, area, crop, cutout
         self.jitter, self.lighting = jitter, lighting
         self.mix, self.mix_alpha = mix, mix_alpha
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         batch = batch.replace(mask=None)  # the class is all that is learned here
+        if self.area < 1:
+            batch = batch.replace(image=fixed.resized_crop(batch.image, self.area, generator))
         if self.flip:
             batch = fixed.flip(batch, generator)
         if self.jitter:
