@@ -271,7 +271,7 @@ def test_cityscapes_that_is_not_there_is_explained(tmp_path):
         load_masks("cityscapes", root=tmp_path)
     with pytest.raises(UserError, match="--task segmentation"):
         load("cityscapes", Reading(root=tmp_path))
-    with pytest.raises(UserError, match="data.ignore is for your own masks"):
+    with pytest.raises(UserError, match=r"data\.ignore is for your own masks"):
         load_masks("cityscapes", root=tmp_path, ignore=3)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from teachaugment.data import Reading, load
-from teachaugment.data.splits import STATISTICS, Split, few, hold_out, statistics
+from teachaugment.data.splits import STATISTICS, Split, at_most_per_class, hold_out, statistics
 
 
 @pytest.fixture
@@ -21,18 +21,18 @@ def names(split):
 
 
 def test_per_class_takes_so_many_of_each_and_only_the_seed_decides_which(split):
-    chosen = few(split, 5, seed=3)
+    chosen = at_most_per_class(split, 5, seed=3)
     assert torch.bincount(chosen.label).tolist() == [5, 5, 5]
-    assert names(chosen) == names(few(split, 5, seed=3)) != names(few(split, 5, seed=4))
+    assert names(chosen) == names(at_most_per_class(split, 5, seed=3)) != names(at_most_per_class(split, 5, seed=4))
     assert torch.equal(chosen.image[:, 0], chosen.mask)
 
 
 def test_fewer_per_class_is_part_of_more_per_class(split):
-    assert set(names(few(split, 5, seed=0))) < set(names(few(split, 9, seed=0)))
+    assert set(names(at_most_per_class(split, 5, seed=0))) < set(names(at_most_per_class(split, 9, seed=0)))
 
 
 def test_per_class_beyond_what_there_is_takes_all(split):
-    assert names(few(split, 1000, seed=0)) == names(split)
+    assert names(at_most_per_class(split, 1000, seed=0)) == names(split)
 
 
 def test_validation_is_disjoint_stratified_and_decided_by_the_seed(split):

@@ -62,7 +62,7 @@ def test_data_without_masks_are_refused_by_what_is_wrong_with_them(source, says)
 
 
 def test_data_without_a_class_for_a_whole_image_are_refused():
-    with pytest.raises(UserError, match="cityscapes has masks, .* use --task segmentation"):
+    with pytest.raises(UserError, match=r"cityscapes has masks, .* use --task segmentation"):
         load("cityscapes")
 
 

@@ -100,7 +100,7 @@ def class_file(path: Path) -> tuple[list[str], list[Color] | None]:
     return names, colors or None
 
 
-def occurring(path: Path) -> list[int]:
+def values_in_mask(path: Path) -> list[int]:
     """The values in a mask, IGNORE left out. Raises BadImage."""
     mask = torch.from_numpy(values(open_image(path), path).astype("int64"))
     if mask.ndim == 3:

@@ -14,7 +14,7 @@ from teachaugment.data import cache
 from teachaugment.data.decode import BadImage
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
-from teachaugment.data.splits import STATISTICS, DataSet, Split, few, hold_out, statistics
+from teachaugment.data.splits import STATISTICS, DataSet, Split, at_most_per_class, hold_out, statistics
 from teachaugment.data.streamed import StreamedSplit
 from teachaugment.data.threads import in_threads
 from teachaugment.errors import UserError
@@ -58,7 +58,7 @@ def finish(
 def finish_in_memory(name: str, train: Split, test: Split, classes: list[str], reading: Reading) -> DataSet:
     """The data set of images that are in memory as they come."""
     rest, val = hold_out(train, reading.val_fraction, reading.seed)
-    chosen = few(rest, reading.per_class, reading.seed)
+    chosen = at_most_per_class(rest, reading.per_class, reading.seed)
     channels, height, width = chosen.image.shape[1:]
     mean, std = statistics(name, chosen.image)
     return DataSet(name, chosen, test, classes, channels, (height, width), mean, std, val)
@@ -74,7 +74,7 @@ def _divide(where: object, found: Sources, reading: Reading) -> tuple[Source, So
         train, val = hold_out(train, reading.val_fraction, reading.seed)
     elif reading.val_fraction:
         raise UserError(f"{where} has {found.own_val}; leave val_fraction at 0")
-    return few(train, reading.per_class, reading.seed), test, val
+    return at_most_per_class(train, reading.per_class, reading.seed), test, val
 
 
 def natural_size(sources: Sequence[Source], bad_images: str) -> tuple[int, int]:
@@ -173,4 +173,4 @@ def _streamed_statistics(name: str, train: StreamedSplit) -> cache.Statistics:
         return statistics(name, parts[0].views[0])
 
     key = sample.fingerprint()
-    return measure() if key is None else cache.remembered(key, measure)
+    return measure() if key is None else cache.measured_once(key, measure)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from teachaugment.batch import Batch
-from teachaugment.data.order import balanced, shared_out
+from teachaugment.data.order import balanced, batches_of_rank
 from teachaugment.data.splits import Split
 from teachaugment.data.streamed import Part, StreamedSplit
 from teachaugment.errors import UserError
@@ -45,7 +45,7 @@ def batches(
         rows = balanced(split.label.cpu(), seed, epoch)
     else:
         rows = split.order(seed, epoch) if shuffle else torch.arange(len(split))
-    mine = shared_out(rows, batch_size, shuffle, drop_last, rank, world)[start:]
+    mine = batches_of_rank(rows, batch_size, shuffle, drop_last, rank, world)[start:]
     device = torch.device(device)
     if isinstance(split, Split):
         yield from _from_memory(split.to(device), mine)
@@ -90,11 +90,11 @@ def _streamed(reader: _Reader, device: torch.device, workers: int) -> Iterator[B
         reader,
         batch_size=None,
         num_workers=min(workers, len(reader)),
-        pin_memory=_pays_to_pin(device),
+        pin_memory=_should_pin_memory(device),
         generator=torch.Generator(),  # its own: DataLoader would otherwise draw from the global one
-        worker_init_fn=_leave_stopping_to_the_main_process,
+        worker_init_fn=_ignore_ctrl_c,
     )
-    for item in _patiently(loader):
+    for item in _with_one_line_if_a_worker_dies(loader):
         if isinstance(item, str):
             raise UserError(item)
         parts, skipped = item
@@ -106,12 +106,12 @@ def _streamed(reader: _Reader, device: torch.device, workers: int) -> Iterator[B
             yield batch.replace(image=_as_float(batch.image), mask=mask, others=tuple(map(_as_float, batch.others)))
 
 
-def _leave_stopping_to_the_main_process(worker: int) -> None:
+def _ignore_ctrl_c(worker: int) -> None:
     """Ctrl-C reaches every process of a terminal; the one that trains decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _patiently(loader: DataLoader) -> Iterator[Any]:
+def _with_one_line_if_a_worker_dies(loader: DataLoader) -> Iterator[Any]:
     """The loader's items, and one line if a process that reads them dies.
 
     DataLoader's own way is an exception at once, wherever the main process is: in half an update, in half a checkpoint.
@@ -140,7 +140,7 @@ def _patiently(loader: DataLoader) -> Iterator[Any]:
         yield item
 
 
-def _pays_to_pin(device: torch.device) -> bool:
+def _should_pin_memory(device: torch.device) -> bool:
     if not torch.accelerator.is_available():
         return False
     accelerator = torch.accelerator.current_accelerator()

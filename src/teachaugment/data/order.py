@@ -32,7 +32,7 @@ def balanced(label: Tensor, seed: int, epoch: int) -> Tensor:
     return torch.cat(rows)[shuffled(n, seed, epoch)]
 
 
-def shared_out(rows: Tensor, batch_size: int, even: bool, drop_last: bool, rank: int, world: int) -> list[Tensor]:
+def batches_of_rank(rows: Tensor, batch_size: int, even: bool, drop_last: bool, rank: int, world: int) -> list[Tensor]:
     """The batches of one rank. ``even``: every rank gets batches of the same sizes, and a few rows may be left over."""
     mine = []
     for together in rows.split(batch_size * world):

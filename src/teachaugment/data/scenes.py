@@ -7,7 +7,7 @@ from pathlib import Path
 
 from teachaugment import seeds
 from teachaugment.batch import IGNORE
-from teachaugment.data.codes import CLASS_FILE, Codes, class_file, occurring
+from teachaugment.data.codes import CLASS_FILE, Codes, class_file, values_in_mask
 from teachaugment.data.decode import BadImage, endings
 from teachaugment.data.finish import TEST_FRACTION
 from teachaugment.data.finish_masks import Pairs, finish_masks
@@ -91,7 +91,7 @@ def _codes(root: Path, masks: list[str], ignore: int | None) -> Codes:
         ignored |= {value for value, name in enumerate(names) if name.lower() in NO_CLASS}
         codes = Codes.of(names, ignored, colors)
     else:
-        found = in_threads(lambda mask: occurring(root / mask), masks, "decoding", "masks")
+        found = in_threads(lambda mask: values_in_mask(root / mask), masks, "decoding", "masks")
         # A mask that cannot be read is complained about when it is needed.
         values = (value for part in found if not isinstance(part, BadImage) for value in part)
         highest = max((value for value in values if value not in ignored), default=0)

@@ -47,7 +47,7 @@ def _remembered(path: Path) -> list[Member]:
     def read(saved: Any) -> list[Member]:
         return [Member(str(key), int(offset), int(size), str(label)) for key, offset, size, label in saved]
 
-    return cache.kept("shards", key, lambda: list(_index(path)), read)
+    return cache.made_once("shards", key, lambda: list(_index(path)), read)
 
 
 def _index(path: Path) -> Iterator[Member]:

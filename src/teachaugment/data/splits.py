@@ -130,7 +130,7 @@ def hold_out(train: AnyImages, fraction: float, seed: int) -> tuple[AnyImages, A
     return train.select(torch.cat(rest).sort().values), train.select(held)
 
 
-def few(train: AnyImages, per_class: int | None, seed: int) -> AnyImages:
+def at_most_per_class(train: AnyImages, per_class: int | None, seed: int) -> AnyImages:
     """At most ``per_class`` images of each class. With one seed, the smaller choice is part of the larger one."""
     if per_class is None:
         return train

@@ -181,13 +181,14 @@ def device(name: str) -> torch.device:
     return chosen
 
 
-def load_data(config: Config) -> DataSet:
+def load_data(config: Config, training: bool = True) -> DataSet:
+    """The data of a run; without ``training`` there are no random crops of whole images among them."""
     d, table, area, views = config.data, data.CLASSES, config.augment.area, 1
     if config.task == "segmentation":
         table = data.MASKS
     elif config.task in SELF_SUPERVISED:
         area, views = config.views.area, 2
-    if config.augment.strategy == "unaugmented":
+    if config.augment.strategy == "unaugmented" or not training:
         area = 1.0
     reading = Reading(
         root=d.root,
