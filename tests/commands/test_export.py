@@ -15,8 +15,9 @@ from teachaugment.batch import Batch
 from teachaugment.commands import cli
 from teachaugment.commands.compare.plan import configure
 from teachaugment.config.resolve import Layer, read_yaml, resolve
-from teachaugment.data import FolderSplit
+from teachaugment.data.folder import FolderSource
 from teachaugment.data.shapes import CLASSES, shapes
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import build, checkpoint, directory
 
 FAST = ["--data.size", "8", "--data.per_class", "4", "--batch-size", "20", "--epochs", "2", "--eval-every", "1",
@@ -81,9 +82,9 @@ def test_the_fingerfirstis_of_the_training_images():
     assert first == shapes(train=30, test=9, size=8).fingerprint != shapes(train=30, test=5, size=9).fingerprint
     assert first != replace(data, train=data.train.select(torch.arange(29))).fingerprint
     assert first != replace(data, classes=[name.upper() for name in data.classes]).fingerprint
-    files = FolderSplit(Path("/a"), ["x.png", "y.png"], torch.tensor([0, 1]), (8, 8))
-    moved, renamed = replace(files, root=Path("/b")), replace(files, paths=["x.png", "z.png"])
-    prints = [replace(data, train=split).fingerprint for split in (files, moved, renamed)]
+    files = FolderSource(["x.png", "y.png"], torch.tensor([0, 1]), Path("/a"))
+    sources = files, replace(files, root=Path("/b")), replace(files, keys=["x.png", "z.png"])
+    prints = [replace(data, train=StreamedSplit(source, (8, 8))).fingerprint for source in sources]
     assert prints[0] == prints[1] != prints[2]
 
 

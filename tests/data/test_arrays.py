@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from teachaugment.data import load
+from teachaugment.data import Reading, load
 from teachaugment.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def test_labels_may_be_a_column_and_any_integers(tmp_path):
 
 
 def test_the_size_that_the_arrays_have_may_be_named(tmp_path):
-    assert load(save(tmp_path, arrays()), size=(6, 5)).size == (6, 5)
+    assert load(save(tmp_path, arrays()), Reading(size=(6, 5))).size == (6, 5)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_wrong_arrays_are_refused_in_one_line(tmp_path, change, says):
 
 def test_wrong_size_and_missing_or_broken_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="leave size out"):
-        load(save(tmp_path, arrays()), size=32)
+        load(save(tmp_path, arrays()), Reading(size=32))
     with pytest.raises(UserError, match="no such file"):
         load(tmp_path / "other.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from teachaugment import data
-from teachaugment.data import cache
+from teachaugment.data import Reading, cache, finish, load
 
 
 @pytest.fixture
@@ -26,28 +25,28 @@ def photos(tmp_path):
 def measured(monkeypatch, tmp_path):
     """How often images were measured."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    calls, real = [], data.images.statistics
+    calls, real = [], finish.statistics
 
     def counted(*arguments):
         calls.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr(data.images, "statistics", counted)
+    monkeypatch.setattr(finish, "statistics", counted)
     return calls
 
 
 def test_a_streamed_folder_is_measured_once(photos, measured):
-    first, second = (data.load(photos, in_memory="never") for _ in range(2))
+    first, second = (load(photos, Reading(in_memory="never")) for _ in range(2))
     assert len(measured) == 1 and (first.mean, first.std) == (second.mean, second.std)
 
 
 def test_changed_files_and_another_size_are_measured_again(photos, measured):
-    data.load(photos, in_memory="never")
-    data.load(photos, in_memory="never", size=16)
+    load(photos, Reading(in_memory="never"))
+    load(photos, Reading(in_memory="never", size=16))
     assert len(measured) == 2
     for file in photos.rglob("*.png"):
         os.utime(file, ns=(1, 1))
-    data.load(photos, in_memory="never")
+    load(photos, Reading(in_memory="never"))
     assert len(measured) == 3
 
 
@@ -55,12 +54,12 @@ def test_a_cache_that_cannot_be_used_is_as_good_as_none(photos, measured, tmp_pa
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     for _ in range(2):
-        data.load(photos, in_memory="never")
+        load(photos, Reading(in_memory="never"))
     assert len(measured) == 2
 
 
 def test_a_damaged_entry_is_measured_again(photos, measured):
-    first = data.load(photos, in_memory="never")
+    first = load(photos, Reading(in_memory="never"))
     for entry in (cache.home() / "statistics").iterdir():
         entry.write_text("{")
-    assert data.load(photos, in_memory="never").mean == first.mean and len(measured) == 2
+    assert load(photos, Reading(in_memory="never")).mean == first.mean and len(measured) == 2

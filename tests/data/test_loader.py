@@ -7,7 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment.data import FolderSplit, Split, batches, count, load, order
+from teachaugment.data import Reading, load
+from teachaugment.data.folder import FolderSource
+from teachaugment.data.loader import batches
+from teachaugment.data.order import count, shuffled
+from teachaugment.data.splits import Split
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.errors import UserError
 
 
@@ -25,7 +30,7 @@ def disk(tmp_path_factory):
         path = root / "ab"[i % 2] / f"{i:02}.png"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(rng.integers(0, 256, (20, 16 + i % 3, 3), dtype=np.uint8)).save(path)
-    return load(root, size=12, in_memory="never")
+    return load(root, Reading(size=12, in_memory="never", area=0.08))
 
 
 def epoch(split, size=5, **keywords):
@@ -49,9 +54,11 @@ def same(one, two):
 
 
 def test_order_is_a_permutation_that_seed_and_epoch_decide():
-    assert torch.equal(order(50, 1, 2), order(50, 1, 2))
-    assert torch.equal(order(50, 1, 2).sort().values, torch.arange(50))
-    assert not torch.equal(order(50, 1, 2), order(50, 1, 3)) and not torch.equal(order(50, 1, 2), order(50, 2, 2))
+    assert torch.equal(shuffled(50, 1, 2), shuffled(50, 1, 2))
+    assert torch.equal(shuffled(50, 1, 2).sort().values, torch.arange(50))
+    assert not torch.equal(shuffled(50, 1, 2), shuffled(50, 1, 3)) and not torch.equal(
+        shuffled(50, 1, 2), shuffled(50, 2, 2)
+    )
 
 
 def test_a_batch_has_floats_in_zero_to_one_and_what_belongs_to_the_images(memory):
@@ -70,7 +77,7 @@ def test_white_is_one_and_black_is_zero():
 def test_one_epoch_has_every_image_once_in_the_stated_order(memory):
     found = rows(epoch(memory, seed=3, epoch=4))
     assert [len(batch) for batch in found] == [5, 5, 5, 5, 3]
-    assert flat(found) == order(23, 3, 4).tolist()
+    assert flat(found) == shuffled(23, 3, 4).tolist()
     assert flat(rows(epoch(memory, shuffle=False))) == list(range(23))
 
 
@@ -86,8 +93,8 @@ def test_an_epoch_taken_up_in_the_middle_continues_exactly(memory, disk, start):
 
 def test_skipped_batches_are_not_decoded(disk, monkeypatch):
     decoded = []
-    read = FolderSplit.read
-    monkeypatch.setattr(FolderSplit, "read", lambda self, i, *rest: decoded.append(i) or read(self, i, *rest))
+    read = StreamedSplit.read
+    monkeypatch.setattr(StreamedSplit, "read", lambda self, i, *rest: decoded.append(i) or read(self, i, *rest))
     found = epoch(disk.train, start=3)
     assert sorted(decoded) == sorted(flat(rows(found)))
 
@@ -100,7 +107,7 @@ def test_worker_count_changes_nothing(disk):
 
 def test_crops_are_a_function_of_seed_epoch_and_index(disk):
     def image(index, seed=0, number=0):
-        return disk.train.read(index, seed, number)
+        return disk.train.read(index, seed, number).views[0]
 
     assert torch.equal(image(3), image(3))
     assert not torch.equal(image(3), image(3, seed=1)) and not torch.equal(image(3), image(3, number=1))
@@ -153,7 +160,8 @@ def partly_broken(tmp_path):
     for name in ("a/00.png", "a/02.png"):
         (tmp_path / name).write_bytes(b"no picture")
     paths = sorted(f"{p.parent.name}/{p.name}" for p in tmp_path.glob("*/*.png"))
-    return FolderSplit(tmp_path, paths, torch.tensor([int(p[0] == "b") for p in paths]), (8, 8))
+    source = FolderSource(paths, torch.tensor([int(p[0] == "b") for p in paths]), tmp_path)
+    return StreamedSplit(source, (8, 8))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -163,12 +171,13 @@ def test_a_broken_image_met_while_streaming_is_named_in_one_line(partly_broken, 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("area", [1.0, 0.2])
 @pytest.mark.filterwarnings("ignore:skipped")
-def test_skipping_leaves_broken_images_out_of_evaluation_and_keeps_training_batches_full(partly_broken):
+def test_skipping_leaves_broken_images_out_of_evaluation_and_keeps_training_batches_full(partly_broken, area):
     partly_broken.bad_images = "skip"
     seen = flat(rows(epoch(partly_broken, 1, shuffle=False)))
     assert seen == list(range(2, 12))
-    partly_broken.crop = True
+    partly_broken.area = area
     found = epoch(partly_broken, 4)
     assert [len(batch) for batch in found] == [4, 4, 4]
     assert not {0, 1} & set(flat(rows(found)))

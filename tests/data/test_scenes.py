@@ -9,12 +9,19 @@ import torch
 from PIL import Image
 
 from teachaugment.batch import IGNORE
-from teachaugment.data import Split, batches, load, load_masks
+from teachaugment.data import MASKS, Reading, load
 from teachaugment.data.codes import Codes, class_file
-from teachaugment.data.pairs import PairSplit, random_window
+from teachaugment.data.loader import batches
+from teachaugment.data.pairs import PairSplit
+from teachaugment.data.splits import DataSet, Split
+from teachaugment.data.windows import random_window
 from teachaugment.errors import UserError
 
 RANDOM = np.random.default_rng(0)
+
+
+def load_masks(source: str | Path, **how: Any) -> DataSet:
+    return load(source, Reading(**how), MASKS)
 
 
 def save(root: Path, stem: str, size: tuple[int, int] = (12, 16), values: int = 3, **changed: Any) -> None:
@@ -230,8 +237,9 @@ def test_without_magnification_a_window_is_a_piece_of_the_image():
 
 def test_the_whole_split_is_read_without_windows(folder):
     data = load_masks(folder, crop=8)
-    image, mask = data.train.whole().read(0, 0, 0)
-    assert image.shape == (3, 12, 16) and mask.shape == (12, 16)
+    assert data.train.cropped and data.train.in_memory
+    whole = data.train.whole().read(0, 0, 0)
+    assert whole.views[0].shape == (3, 12, 16) and whole.mask.shape == (12, 16)
 
 
 def cityscapes_files(root: Path) -> None:
@@ -262,15 +270,9 @@ def test_cityscapes_that_is_not_there_is_explained(tmp_path):
     with pytest.raises(UserError, match=r"cityscapes is not in .*leftImg8bit.*--data.root"):
         load_masks("cityscapes", root=tmp_path)
     with pytest.raises(UserError, match="--task segmentation"):
-        load("cityscapes", root=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "says"), [("cifar10", "cifar10 has no masks"), ("nowhere", "no data set or folder 'nowhere'")]
-)
-def test_other_data_have_no_masks(name, says):
-    with pytest.raises(UserError, match=says):
-        load_masks(name)
+        load("cityscapes", Reading(root=tmp_path))
+    with pytest.raises(UserError, match=r"data\.ignore is for your own masks"):
+        load_masks("cityscapes", root=tmp_path, ignore=3)
 
 
 def test_shapes_have_a_background():

@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 
 from teachaugment.commands import cli
-from teachaugment.data import batches, load
-from teachaugment.data.shards import WINDOW, ShardSplit, _braces
+from teachaugment.data import Reading, load
+from teachaugment.data.loader import batches
+from teachaugment.data.shards import WINDOW, ShardSource, _braces
 from teachaugment.errors import UserError
 
 
@@ -53,7 +54,7 @@ def folder(tmp_path):
 
 
 def streamed(folder, **options):
-    return load(f"wds:{folder}", in_memory="never", **options)
+    return load(f"wds:{folder}", Reading(in_memory="never", **options))
 
 
 def epoch(split, size=8, **keywords):
@@ -66,7 +67,7 @@ def greys(found):
 
 def test_images_classes_and_splits_come_from_the_shards(folder):
     data = streamed(folder)
-    assert isinstance(data.train, ShardSplit) and data.size == (12, 12) and data.name == "photos"
+    assert isinstance(data.train.source, ShardSource) and data.size == (12, 12) and data.name == "photos"
     assert data.classes == ["cat", "dog"] and (len(data.train), len(data.test), data.val) == (100, 10, None)
     found = epoch(data.test, shuffle=False)
     assert greys(found) == list(range(100, 110))
@@ -75,7 +76,7 @@ def test_images_classes_and_splits_come_from_the_shards(folder):
 
 def test_small_shards_are_held_in_memory_and_have_the_same_images(folder):
     memory, disk = load(f"wds:{folder}"), streamed(folder)
-    assert not isinstance(memory.train, ShardSplit)
+    assert memory.train.in_memory and not disk.train.in_memory
     assert greys(epoch(memory.test, shuffle=False)) == greys(epoch(disk.test, shuffle=False))
 
 
@@ -118,7 +119,7 @@ def test_classes_may_be_numbers_or_stand_in_json(tmp_path):
 
 def test_the_order_is_a_permutation_of_few_shards_at_a_time(folder):
     train = streamed(folder).train
-    order, shard = train.order(0, 0), train.where[:, 0]
+    order, shard = train.order(0, 0), train.source.where[:, 0]
     assert order.sort().values.tolist() == list(range(100))
     assert (
         len(shard[order[: 5 * WINDOW]].unique()) == WINDOW and len(shard[order[5 * WINDOW :]].unique()) == 20 - WINDOW

@@ -11,8 +11,9 @@ import pytest
 import torchvision
 from PIL import Image
 
-from teachaugment import data
+from teachaugment.data import Reading, load
 from teachaugment.data.splits import STATISTICS
+from teachaugment.data.torchvision import ARCHIVES
 from teachaugment.errors import UserError
 
 KINDS = {"cifar10": torchvision.datasets.CIFAR10, "cifar100": torchvision.datasets.CIFAR100}
@@ -42,7 +43,7 @@ def write_cifar(root: Path, name: str, monkeypatch: pytest.MonkeyPatch, n: int =
 @pytest.mark.parametrize(("name", "classes", "train"), [("cifar10", 10, 100), ("cifar100", 100, 20)])
 def test_cifar_is_read_from_its_root(tmp_path, monkeypatch, name, classes, train):
     write_cifar(tmp_path, name, monkeypatch)
-    found = data.load(name, root=tmp_path)
+    found = load(name, Reading(root=tmp_path))
     assert (len(found.train), len(found.test), len(found.classes)) == (train, 20, classes)
     assert found.train.image.shape[1:] == (3, 32, 32) and found.size == (32, 32) and found.name == name
     assert (found.mean, found.std) == STATISTICS[name]
@@ -51,7 +52,7 @@ def test_cifar_is_read_from_its_root(tmp_path, monkeypatch, name, classes, train
 def test_cifar_is_found_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     write_cifar(tmp_path / "teachaugment", "cifar10", monkeypatch)
-    found = data.load("cifar10", per_class=2, val_fraction=0.2)
+    found = load("cifar10", Reading(per_class=2, val_fraction=0.2))
     assert len(found.train) == 20 and found.val is not None
 
 
@@ -59,9 +60,9 @@ def test_a_folder_of_the_name_comes_first_unless_a_root_is_named(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cifar10").mkdir()
     with pytest.raises(UserError, match="cifar10 has no class folders"):
-        data.load("cifar10")
+        load("cifar10")
     write_cifar(tmp_path / "elsewhere", "cifar10", monkeypatch)
-    assert len(data.load("cifar10", root=tmp_path / "elsewhere").train) == 100
+    assert len(load("cifar10", Reading(root=tmp_path / "elsewhere")).train) == 100
 
 
 def test_without_a_network_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):
@@ -70,7 +71,7 @@ def test_without_a_network_one_line_says_what_to_do(tmp_path, monkeypatch, capsy
 
     monkeypatch.setattr(KINDS["cifar10"], "download", refused)
     with pytest.raises(UserError) as error:
-        data.load("cifar10", root=tmp_path / "data")
+        load("cifar10", Reading(root=tmp_path / "data"))
     text = str(error.value)
     assert (
         "\n" not in text and "no route to host" in text and "--data.root" in text and "cifar-10-python.tar.gz" in text
@@ -81,7 +82,7 @@ def test_without_a_network_one_line_says_what_to_do(tmp_path, monkeypatch, capsy
 def test_another_size_is_refused(tmp_path, monkeypatch):
     write_cifar(tmp_path, "cifar10", monkeypatch)
     with pytest.raises(UserError, match=r"32 x 32; leave data\.size out"):
-        data.load("cifar10", root=tmp_path, size=64)
+        load("cifar10", Reading(root=tmp_path, size=64))
 
 
 def write_imagenet(root: Path, n: int = 4, size: tuple[int, int] = (40, 48)) -> Path:
@@ -95,12 +96,21 @@ def write_imagenet(root: Path, n: int = 4, size: tuple[int, int] = (40, 48)) -> 
     return root
 
 
-def test_imagenet_streams_random_crops_and_tests_the_centre(tmp_path):
-    found = data.load("imagenet", root=write_imagenet(tmp_path), size=16)
+@pytest.mark.parametrize("area", [0.08, 1.0])
+def test_imagenet_is_cropped_as_the_reading_says_and_tested_on_the_centre(tmp_path, area):
+    found = load("imagenet", Reading(root=write_imagenet(tmp_path), size=16, area=area, in_memory="never"))
     assert found.name == "imagenet" and found.classes == ["n01", "n02"] and found.size == (16, 16)
     assert (found.mean, found.std) == STATISTICS["imagenet"]
-    assert found.train.crop and not found.test.crop and found.test.centre == 224 / 256
-    assert found.train.read(0, 0, 0).shape == (3, 16, 16)
+    assert found.train.area == area and found.train.cropped == (area < 1)
+    assert not found.test.cropped and found.test.centre == 224 / 256
+    assert found.train.read(0, 0, 0).views[0].shape == (3, 16, 16)
+
+
+def test_a_part_of_imagenet_that_fits_is_in_memory_unless_random_crops_are_cut_from_it(tmp_path):
+    root = write_imagenet(tmp_path, size=(16, 16))
+    assert load("imagenet", Reading(root=root, size=16)).train.in_memory
+    # Memory would hold the centre alone, although every image has the wanted size.
+    assert not load("imagenet", Reading(root=root, size=16, area=0.08)).train.in_memory
 
 
 def test_the_middle_224_of_256_is_tested(tmp_path):
@@ -110,23 +120,23 @@ def test_the_middle_224_of_256_is_tested(tmp_path):
     for file in (root / "val").rglob("*.jpg"):
         Image.fromarray(pixels).save(file.with_suffix(".png"))
         file.unlink()
-    found = data.load("imagenet", root=root)
-    assert (found.test.read(0, 0, 0) == 255).all()
+    found = load("imagenet", Reading(root=root, in_memory="never"))
+    assert (found.test.read(0, 0, 0).views[0] == 255).all()
 
 
 def test_imagenet_is_224_by_default(tmp_path):
-    assert data.load("imagenet", root=write_imagenet(tmp_path, n=2)).size == (224, 224)
+    assert load("imagenet", Reading(root=write_imagenet(tmp_path, n=2))).size == (224, 224)
 
 
 def test_imagenet_that_is_not_there_is_explained(tmp_path):
     with pytest.raises(UserError, match="neither train/ and val/ nor ILSVRC2012_devkit") as error:
-        data.load("imagenet", root=tmp_path)
+        load("imagenet", Reading(root=tmp_path))
     assert "\n" not in str(error.value) and "--data.root" in str(error.value)
 
 
 def test_damaged_archives_are_explained(tmp_path):
-    for name in data.torchvision.ARCHIVES:
+    for name in ARCHIVES:
         (tmp_path / name).write_bytes(b"nothing")
     with pytest.raises(UserError, match="cannot unpack ImageNet") as error:
-        data.load("imagenet", root=tmp_path)
+        load("imagenet", Reading(root=tmp_path))
     assert "\n" not in str(error.value)

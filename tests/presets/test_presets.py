@@ -12,8 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import data, models
+from teachaugment import models
 from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.data import Reading, load
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.engine import build
 from teachaugment.engine.display import TrainingDisplay
@@ -131,7 +132,7 @@ def folder(tmp_path_factory) -> Path:
 def few(name: str, root: Path) -> tuple[str, DataSet]:
     """A stand-in for the preset's data, as its loader would give it."""
     if name == "imagenet":
-        return name, data.load(name, root=root, size=32, in_memory="never")
+        return name, load(name, Reading(root=root, size=32, area=0.08, in_memory="never"))
     classes = 100 if name == "cifar100" else 10
     image = torch.randint(256, (16, 3, 16, 16), dtype=torch.uint8)
     split = Split(image, torch.arange(16) % classes)

@@ -28,7 +28,7 @@ from PIL import Image
 
 from teachaugment.commands import cli
 from teachaugment.config.resolve import Config, Layer, resolve
-from teachaugment.data import DataSet
+from teachaugment.data.splits import DataSet
 from teachaugment.engine import build, checkpoint, directory
 from teachaugment.engine.build import load_data
 from teachaugment.engine.display import TrainingDisplay

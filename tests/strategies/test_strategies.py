@@ -9,19 +9,21 @@ from typing import Any
 
 import pytest
 import torch
+from teachaugment.strategies.named import PLAIN, STRATEGIES, fixed_augmentation
 from torch import Tensor, nn
 
 from teachaugment.batch import Batch
 from teachaugment.config.resolve import SETTINGS, Config, Layer, resolve
 from teachaugment.config.sections import AugmentConfig
-from teachaugment.data import DataSet, FolderSplit
+from teachaugment.data.folder import FolderSource
+from teachaugment.data.splits import DataSet
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.strategies.consistency import DISTANCES
-from teachaugment.strategies.named import PLAIN, STRATEGIES, fixed_augmentation
 from teachaugment.strategies.published import PerImage
 from teachaugment.strategies.searched import OnSchedule
 
@@ -91,12 +93,12 @@ def test_the_names_of_the_fixed_augmentation():
 
 
 def test_images_that_are_cropped_while_decoding_are_not_cropped_again_and_unaugmented_ones_not_at_all(tmp_path):
-    split = FolderSplit(tmp_path, ["a.png"], torch.tensor([0]), (64, 64), crop=True)
+    split = StreamedSplit(FolderSource(["a.png"], torch.tensor([0]), tmp_path), (64, 64), area=0.2)
     dataset = replace(trainer().data, train=split, size=(64, 64))
     assert fixed(dataset, strategy="crop-flip", crop=0)[1] == 0
     assert fixed(dataset, strategy="cutout", crop=0)[1:3] == (0, 32)
     _, plain = fixed_augmentation(AugmentConfig(strategy="unaugmented"), dataset)
-    assert plain.train.crop is False and dataset.train.crop is True
+    assert plain.train.cropped is False and dataset.train.cropped is True
 
 
 def test_a_run_remembers_the_settings_that_it_was_given():

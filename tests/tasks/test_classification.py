@@ -120,6 +120,13 @@ def test_a_confident_and_right_model_is_calibrated():
     assert meter.compute()["calibration_error"] == 0
 
 
+def test_a_random_part_of_each_image_fills_it_if_an_area_is_given():
+    made, image = task(flip=False, crop=0, area=0.2), batch().image
+    seen = made.before(batch(), torch.Generator().manual_seed(0)).image
+    assert seen.shape == image.shape and not torch.equal(seen, image) and seen.min() >= 0 and seen.max() <= 1
+    assert torch.equal(task(flip=False, crop=0).before(batch(), torch.Generator()).image, image)
+
+
 def test_colours_are_distorted_before_the_strategy_and_stay_in_range():
     made = task(flip=False, crop=0, jitter=0.4, lighting=0.1)
     seen = made.before(batch(), torch.Generator().manual_seed(0)).image

@@ -11,27 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from teachaugment.data.splits import DataSet, Split, few, hold_out, statistics
+from teachaugment.data.finish import finish_in_memory
+from teachaugment.data.reading import Reading
+from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
 
 FAIR_BYTES, FAIR_RATIO = 2**30, 100  # unpacked: more than both of these is no collection of images
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
-def load_arrays(
-    path: Path,
-    *,
-    size: tuple[int, int] | None = None,
-    seed: int = 0,
-    per_class: int | None = None,
-    val_fraction: float = 0.0,
-) -> DataSet:
+def load_arrays(source: str | Path, reading: Reading) -> DataSet:
     """Images uint8 [N, H, W, C] or [N, H, W], labels any integers [N]; the classes are the labels found in training."""
+    path, size = Path(source).expanduser(), reading.shape
     x_train, y_train, x_test, y_test = _read(path)
     train_image, test_image = _images(path, "x_train", x_train), _images(path, "x_test", x_test)
     if train_image.shape[1:] != test_image.shape[1:]:
         raise UserError(f"{path}: x_train has shape {x_train.shape} and x_test {x_test.shape}; all but N must agree")
-    channels, height, width = train_image.shape[1:]
+    height, width = train_image.shape[2:]
     if size is not None and (height, width) != size:
         raise UserError(
             f"{path} has images of {height} x {width}, not {size[0]} x {size[1]}; leave size out for arrays"
@@ -46,11 +42,7 @@ def load_arrays(
         raise UserError(f"{path}: y_test has classes that y_train does not have: {', '.join(map(str, unknown[:10]))}")
     train = Split(train_image, torch.from_numpy(train_label.reshape(-1).astype(np.int64)))
     test = Split(test_image, torch.from_numpy(np.searchsorted(values, y_test.reshape(-1)).astype(np.int64)))
-    train, val = hold_out(train, val_fraction, seed)
-    train = few(train, per_class, seed)
-    name = path.stem.lower()
-    mean, std = statistics(name, train.image)
-    return DataSet(name, train, test, [str(v) for v in values], channels, (height, width), mean, std, val)
+    return finish_in_memory(path.stem.lower(), train, test, [str(v) for v in values], reading)
 
 
 def _read(path: Path) -> list[NDArray[Any]]:

@@ -27,17 +27,17 @@ def fingerprint(root: Path, paths: list[str], *parts: object) -> str:
     return digest.hexdigest()
 
 
-def remembered(key: str, measure: Callable[[], Statistics]) -> Statistics:
+def measured_once(key: str, measure: Callable[[], Statistics]) -> Statistics:
     """Mean and standard deviation measured once. A cache that cannot be read or written is as good as none."""
 
     def read(saved: Any) -> Statistics:
         mean, std = (tuple(float(x) for x in saved[name]) for name in ("mean", "std"))
         return mean, std
 
-    return kept("statistics", key, lambda: dict(zip(("mean", "std"), measure(), strict=True)), read)
+    return made_once("statistics", key, lambda: dict(zip(("mean", "std"), measure(), strict=True)), read)
 
 
-def kept(folder: str, key: str, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
+def made_once(folder: str, key: str, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
     """``read`` of what ``make`` makes, which is plain data and is made once."""
     path = home() / folder / f"{key}.json"
     try:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from teachaugment.data.codes import Codes
-from teachaugment.data.scenes import finish
+from teachaugment.data.finish_masks import finish_masks
+from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 
 ARCHIVES = ("leftImg8bit_trainvaltest.zip", "gtFine_trainvaltest.zip")
 
 
-def cityscapes(root: Path, **options: Any) -> DataSet:
+def load_cityscapes(source: str | Path, reading: Reading) -> DataSet:
     """2,975 training images, and the 500 validation images to test on; nothing is downloaded.
 
-    ``root`` has leftImg8bit/ and gtFine/, or the two archives, which torchvision unpacks once.
+    The root has leftImg8bit/ and gtFine/, or the two archives, which torchvision unpacks once.
     """
     import torchvision
 
+    if reading.ignore is not None:
+        raise UserError("data.ignore is for your own masks; cityscapes says itself what counts for nothing")
+    root = reading.home
     found = {}
     for split in ("train", "val"):
         try:
@@ -41,7 +44,7 @@ def cityscapes(root: Path, **options: Any) -> DataSet:
     codes = Codes([c.name for c in trained], Codes.of([], {c.id for c in known}).table, [c.color for c in trained])
     for c in trained:
         codes.table[c.id] = c.train_id
-    return finish("cityscapes", root, found, codes, **options)
+    return finish_masks("cityscapes", root, found, codes, reading)
 
 
 def _inside(root: Path, path: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from teachaugment.batch import IGNORE
-from teachaugment.data.decode import BadImage, values
+from teachaugment.data.decode import open_image, values
 from teachaugment.errors import UserError
 
 CLASS_FILE = "classes.txt"
@@ -43,7 +43,7 @@ class Codes:
 
     def read(self, path: Path) -> Tensor:
         """The mask in a file as uint8 [H, W] of classes and IGNORE."""
-        found = values(path)
+        found = values(open_image(path), path)
         return self._from_colors(found, path) if found.ndim == 3 else self._from_indices(found, path)
 
     def _from_indices(self, found: np.ndarray, path: Path) -> Tensor:
@@ -68,13 +68,13 @@ class Codes:
         keys = np.array([r << 16 | g << 8 | b for r, g, b in self.color_table])
         order = keys.argsort()
         packed = found.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
-        place = np.searchsorted(keys[order], packed).clip(max=len(keys) - 1)
-        wrong = keys[order][place] != packed
+        nearest = np.searchsorted(keys[order], packed).clip(max=len(keys) - 1)
+        wrong = keys[order][nearest] != packed
         if wrong.any():
             color = " ".join(map(str, found[wrong][0]))
             raise UserError(f"mask {path} has the colour {color}, which no class in classes.txt has")
         meaning = np.array(list(self.color_table.values()), dtype=np.uint8)
-        return torch.from_numpy(meaning[order][place])
+        return torch.from_numpy(meaning[order][nearest])
 
 
 def class_file(path: Path) -> tuple[list[str], list[Color] | None]:
@@ -100,12 +100,9 @@ def class_file(path: Path) -> tuple[list[str], list[Color] | None]:
     return names, colors or None
 
 
-def occurring(path: Path) -> list[int]:
-    """The values in a mask, IGNORE left out. What cannot be read is complained about when it is needed."""
-    try:
-        mask = torch.from_numpy(values(path).astype("int64"))
-    except BadImage:
-        return []
+def values_in_mask(path: Path) -> list[int]:
+    """The values in a mask, IGNORE left out. Raises BadImage."""
+    mask = torch.from_numpy(values(open_image(path), path).astype("int64"))
     if mask.ndim == 3:
         raise UserError(f"mask {path} is written in colours; say what they mean in {CLASS_FILE}, as 'road 128 64 128'")
     if int(mask.max()) > IGNORE:

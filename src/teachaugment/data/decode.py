@@ -1,11 +1,12 @@
-"""One image file to RGB pixels, whatever its mode, and a plain error with the file's name when that fails."""
+"""An image file to RGB pixels, whatever its mode, and a plain error with the file's name when that fails."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -19,11 +20,38 @@ MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), 
 # Whose readers only decode. Pillow knows more: EPS is a program, which it hands to an interpreter.
 FORMATS = "AVIF BMP DIB GIF ICO JPEG JPEG2000 MPO PCX PNG PPM QOI TGA TIFF WEBP"
 
-Box = tuple[float, float, float, float]
+Box = tuple[float, float, float, float]  # left, upper, right, lower
 
 
 class BadImage(UserError):
     """A file that is not a readable image."""
+
+
+class Crop(NamedTuple):
+    """A random crop of an image of any size."""
+
+    area: float  # share of the image
+    aspect: float  # width by height, as a multiple of that of the pixels it becomes
+    left: float  # 0: at the left edge, 1: at the right one
+    top: float
+    least: float  # share of the image that is shown even where the image is too narrow for the aspect
+
+
+def random_crop(least: float, generator: torch.Generator) -> Crop:
+    """A crop of an area that is uniform between ``least`` and 1, an aspect of 3/4 to 4/3, and anywhere."""
+    area, bend, left, top = torch.rand(4, generator=generator).tolist()
+    return Crop(least + (1 - least) * area, (4 / 3) ** (2 * bend - 1), left, top, least)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def open_image(source: str | Path | BinaryIO, name: object = None) -> Image.Image:
+    """An image, opened but not decoded; ``name`` is what messages call it. Raises BadImage."""
+    try:
+        return opened(source)
+    except Exception as error:  # Pillow's readers raise almost anything on a broken file
+        raise bad(source if name is None else name, error) from None
 
 
 def opened(source: str | Path | BinaryIO) -> Image.Image:
@@ -47,66 +75,60 @@ def endings() -> tuple[str, ...]:
     return tuple(ending for ending, kind in Image.registered_extensions().items() if kind in FORMATS.split())
 
 
-def dimensions(path: str | Path) -> tuple[int, int]:
+def bad(name: object, error: Exception) -> BadImage:
+    return BadImage(f"cannot read image {name}: {reason(error)}; repair or remove it, or set bad_images to skip")
+
+
+def reason(error: Exception) -> str:
+    """Why an image cannot be read, in one line."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image in a known format"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# --- pixels: each function closes the image, and ``name`` is what messages call it ----------------------------------
+
+
+def dimensions(image: Image.Image, name: object) -> tuple[int, int]:
     """Height and width as displayed, from the header alone."""
     try:
-        with opened(path) as file:
+        with image as file:
             turned = file.getexif().get(0x0112, 1) >= 5  # EXIF orientation: stored on its side
             return file.size if turned else file.size[::-1]
-    except Exception as error:  # Pillow's readers raise almost anything on a broken file
-        raise bad(path, error) from None
-
-
-def decode(path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0) -> Tensor:
-    """A file as uint8 [3, H, W]: shorter side resized and the centre cropped, or with ``crop`` a random resized crop.
-
-    ``crop`` holds four numbers in [0, 1): area, aspect ratio, and position of the random crop. ``centre`` is how much
-    of the shorter side the centre crop keeps.
-    """
-    try:
-        file = opened(path)
     except Exception as error:
-        raise bad(path, error) from None
-    return fit(file, path, size, crop, centre)
+        raise bad(name, error) from None
 
 
-def pixels(path: str | Path) -> Tensor:
-    """All of a file as uint8 [3, H, W]."""
+def centre_crop(image: Image.Image, name: object, size: tuple[int, int], share: float = 1.0) -> Tensor:
+    """uint8 [3, H, W]: the shorter side resized and the centre cropped, which keeps ``share`` of the shorter side."""
+    return _resized(image, name, size, share**2, lambda have: [centre_box(have, size, share)])[0]
+
+
+def random_crops(image: Image.Image, name: object, size: tuple[int, int], crops: Sequence[Crop]) -> list[Tensor]:
+    """uint8 [3, H, W] for each of the crops, which are all cut from the whole image; it is decoded once."""
+    least = min(crop.area for crop in crops)
+    return _resized(image, name, size, least, lambda have: [crop_box(have, size, crop) for crop in crops])
+
+
+def pixels(image: Image.Image, name: object) -> Tensor:
+    """All of an image as uint8 [3, H, W]."""
     try:
-        with opened(path) as file:
-            image = to_rgb(ImageOps.exif_transpose(file))
-        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+        with image as file:
+            return _tensor(to_rgb(ImageOps.exif_transpose(file)))
     except Exception as error:
-        raise bad(path, error) from None
+        raise bad(name, error) from None
 
 
-def values(path: str | Path) -> NDArray[Any]:
+def values(image: Image.Image, name: object) -> NDArray[Any]:
     """The values of a mask: [H, W] indices, those of the palette if it has one, or [H, W, 3] colours."""
     try:
-        with opened(path) as file:
+        with image as file:
             indexed = file.mode in ("1", "L", "P") or file.mode.startswith("I")
             return np.array(file if indexed else file.convert("RGB"))
     except Exception as error:
-        raise bad(path, error) from None
-
-
-def fit(
-    image: Image.Image, path: str | Path, size: tuple[int, int], crop: Tensor | None = None, centre: float = 1.0
-) -> Tensor:
-    """What ``decode`` does, from an image that is open; ``path`` is its name in messages."""
-    try:
-        with image as file:
-            # JPEG can decode straight to a half, quarter or eighth. Keep twice what the crop needs.
-            area = centre**2 if crop is None else _area(crop)
-            need = math.ceil(2 * max(size) / math.sqrt(area))
-            file.draft(None, (need, need))
-            image = to_rgb(ImageOps.exif_transpose(file))
-        height, width = size
-        box = _centre(image.size, size, centre) if crop is None else _random_box(image.size, size, crop)
-        image = image.resize((width, height), Image.Resampling.BILINEAR, box=box)
-        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
-    except Exception as error:
-        raise bad(path, error) from None
+        raise bad(name, error) from None
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -126,20 +148,34 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def bad(path: str | Path, error: Exception) -> BadImage:
-    return BadImage(f"cannot read image {path}: {reason(error)}; repair or remove it, or set bad_images to skip")
+def _resized(
+    image: Image.Image,
+    name: object,
+    size: tuple[int, int],
+    area: float,
+    boxes: Callable[[tuple[int, int]], list[Box]],
+) -> list[Tensor]:
+    """The boxes of an image, each resized to ``size``; the smallest of them shows the share ``area`` of the image."""
+    height, width = size
+    try:
+        with image as file:
+            # JPEG can decode straight to a half, quarter or eighth. Keep twice what the smallest box needs.
+            need = math.ceil(2 * max(size) / math.sqrt(area))
+            file.draft(None, (need, need))
+            whole = to_rgb(ImageOps.exif_transpose(file))
+        return [_tensor(whole.resize((width, height), Image.Resampling.BILINEAR, box=box)) for box in boxes(whole.size)]
+    except Exception as error:
+        raise bad(name, error) from None
 
 
-def reason(error: Exception) -> str:
-    """Why an image cannot be read, in one line."""
-    if isinstance(error, UnidentifiedImageError):
-        return "not an image in a known format"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+def _tensor(image: Image.Image) -> Tensor:
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
-def _centre(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) -> Box:
+# --- boxes: ``have`` is width and height as Pillow says it, ``want`` height and width --------------------------------
+
+
+def centre_box(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) -> Box:
     """A box of the wanted proportions in the middle: resizing it is shorter side, then centre crop."""
     width, height = have
     scale = share * min(width / want[1], height / want[0])
@@ -147,17 +183,12 @@ def _centre(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) ->
     return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 
 
-def _area(crop: Tensor) -> float:
-    """Share of the image that the random crop covers: 8 to 100 %, as is usual for ImageNet."""
-    return 0.08 + 0.92 * crop[0].item()
-
-
-def _random_box(have: tuple[int, int], want: tuple[int, int], crop: Tensor) -> Box:
-    """A box of random area and aspect ratio (3/4 to 4/3 of the wanted one). What sticks out is cut, not redrawn."""
+def crop_box(have: tuple[int, int], want: tuple[int, int], crop: Crop) -> Box:
+    """Where a random crop lies. What sticks out is cut, not drawn again, but never below the least area."""
     width, height = have
-    _, ratio, left, top = crop.tolist()
-    aspect = want[1] / want[0] * (3 / 4) ** (1 - 2 * ratio)
-    area = _area(crop) * width * height
+    aspect = crop.aspect * want[1] / want[0]
+    area, least = crop.area * width * height, crop.least * width * height
     w, h = min(width, math.sqrt(area * aspect)), min(height, math.sqrt(area / aspect))
-    x, y = left * (width - w), top * (height - h)
-    return x, y, min(width, x + w), min(height, y + h)
+    w, h = max(w, least / h), max(h, least / w)  # only one of them can change: the other side is the image's own
+    x, y = crop.left * (width - w), crop.top * (height - h)
+    return max(0, x), max(0, y), min(width, x + w), min(height, y + h)

@@ -5,73 +5,57 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from PIL import Image
-from torch import Tensor
 
-from teachaugment import seeds
-from teachaugment.data.decode import bad, fit, opened
-from teachaugment.data.images import LARGE, SMALL, TEST_FRACTION, FolderSplit, finish
-from teachaugment.data.splits import DataSet, few, hold_out
+from teachaugment.data.decode import bad, opened
+from teachaugment.data.finish import Sources, finish
+from teachaugment.data.reading import Reading
+from teachaugment.data.source import Source
+from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 
 TESTS = ("test", "validation", "valid", "val")
 
 
-@dataclass
-class TableSplit(FolderSplit):
-    """Rows of a table instead of files; ``paths`` holds their numbers."""
+@dataclass(eq=False)
+class TableSource(Source):
+    """Rows of a table; the keys are their numbers."""
 
-    table: Any = field(default=None, repr=False)
-    column: str = "image"
+    source: str  # as the user wrote it, for messages
+    table: Any = field(repr=False)
+    column: str  # of the images
 
-    def fingerprint(self) -> None:
-        return None
+    looked_at: ClassVar[int | None] = 16
 
-    def read(self, index: int, seed: int, epoch: int) -> Tensor:
-        row = self.paths[index]
+    def open(self, index: int) -> Image.Image:
         try:
-            image = _image(self.table[int(row)][self.column])
+            return _image(self.table[int(self.keys[index])][self.column])
         except Exception as error:  # Pillow's readers raise almost anything on a broken file
-            raise bad(f"{row} of {self.root}", error) from None
-        crop = torch.rand(4, generator=seeds.generator("cpu", seed, "crop", epoch, index)) if self.crop else None
-        return fit(image, f"{self.root}, image {row}", self.size, crop, self.centre)
+            raise bad(self.name(index), error) from None
+
+    def name(self, index: int) -> str:
+        return f"{self.keys[index]} of {self.source}"
 
 
-def load_hf(
-    source: str,
-    root: Path,
-    *,
-    size: tuple[int, int] | None = None,
-    seed: int = 0,
-    per_class: int | None = None,
-    val_fraction: float = 0.0,
-    in_memory: str = "auto",
-    bad_images: str = "error",
-) -> DataSet:
-    """``source`` without its ``hf:``: splits train and test (or validation), a column of images and one of classes."""
-    tables = _tables(source, root)
+def load_hf(source: str | Path, reading: Reading) -> DataSet:
+    """``hf:`` and a name or a folder: splits train and test (or validation), a column of images and one of classes."""
+    name = str(source).removeprefix("hf:")
+    tables = _tables(name, reading.home)
     if "train" not in tables:
-        raise UserError(f"hf:{source} has no split 'train'; it has {', '.join(tables)}")
-    image, label = _columns(source, tables["train"])
-    names = list(tables["train"].features[label].names)
-    if len(names) < 2:
-        raise UserError(f"hf:{source} has only one class ({names[0]}); classification needs at least two")
-    tables = {name: table.cast_column(image, _undecoded()) for name, table in tables.items()}
-    shape = size or _natural_size(source, tables["train"], image, bad_images)
-    splits = {name: _split(source, table, image, label, shape, bad_images) for name, table in tables.items()}
-    train: FolderSplit = splits["train"]
-    test_name = next((name for name in TESTS if name in splits), None)
-    test: FolderSplit | None = splits[test_name] if test_name is not None else None
-    if test is None:  # as in a folder without a test split
-        train, test = hold_out(train, TEST_FRACTION, seed)
-    assert test is not None
-    train, val = hold_out(train, val_fraction, seed)
-    train = few(train, per_class, seed)
-    name = source.rstrip("/").rpartition("/")[2].lower()
-    return finish(name, train, test, val, names, shape, seed, in_memory)
+        raise UserError(f"hf:{name} has no split 'train'; it has {', '.join(tables)}")
+    image, label = _columns(name, tables["train"])
+    classes = list(tables["train"].features[label].names)
+    if len(classes) < 2:
+        raise UserError(f"hf:{name} has only one class ({classes[0]}); classification needs at least two")
+    test = next((split for split in TESTS if split in tables), None)
+    train, tested = (
+        None if split is None else _source(f"hf:{name}", tables[split], image, label) for split in ("train", test)
+    )
+    assert train is not None
+    return finish(name.rstrip("/").rpartition("/")[2].lower(), f"hf:{name}", Sources(train, tested), classes, reading)
 
 
 def _tables(source: str, root: Path) -> dict[str, Any]:
@@ -103,18 +87,14 @@ def _columns(source: str, table: Any) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def _split(source: str, table: Any, image: str, label: str, shape: tuple[int, int], bad_images: str) -> TableSplit:
-    labels = torch.tensor(table[label][:], dtype=torch.int64)
-    known = (labels >= 0).nonzero().flatten()  # -1: the class is not told, as in some test splits
-    rows = [str(i) for i in known.tolist()]
-    return TableSplit(Path(f"hf:{source}"), rows, labels[known], shape, bad_images, table=table, column=image)
-
-
-def _undecoded() -> Any:
-    """A column of images as they are stored: this package decodes them itself, with its own limits."""
+def _source(source: str, table: Any, image: str, label: str) -> TableSource:
     import datasets
 
-    return datasets.Image(decode=False)
+    labels = torch.tensor(table[label][:], dtype=torch.int64)
+    known = (labels >= 0).nonzero().flatten()  # -1: the class is not told, as in some test splits
+    # The images as they are stored: this package decodes them itself, with its own limits.
+    stored = table.cast_column(image, datasets.Image(decode=False))
+    return TableSource([str(i) for i in known.tolist()], labels[known], source, stored, image)
 
 
 def _image(cell: Any) -> Image.Image:
@@ -122,16 +102,3 @@ def _image(cell: Any) -> Image.Image:
     if cell is None:
         raise ValueError("it is empty")
     return opened(io.BytesIO(cell["bytes"]) if cell["bytes"] is not None else cell["path"])
-
-
-def _natural_size(source: str, table: Any, column: str, bad_images: str) -> tuple[int, int]:
-    """The size of the first images if they agree and are small, otherwise 224."""
-    shapes = set()
-    for i in range(min(len(table), 16)):
-        try:
-            shapes.add(_image(table[i][column]).size[::-1])
-        except Exception as error:
-            if bad_images == "error":
-                raise bad(f"{i} of hf:{source}", error) from None
-    common = shapes.pop() if len(shapes) == 1 else (LARGE, LARGE)
-    return common if max(common) <= SMALL else (LARGE, LARGE)

@@ -11,46 +11,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from teachaugment import seeds
 from teachaugment.batch import Batch
-from teachaugment.data.images import FolderSplit, Part
-from teachaugment.data.shards import ShardSplit
+from teachaugment.data.order import balanced, batches_of_rank
 from teachaugment.data.splits import Split
+from teachaugment.data.streamed import Part, StreamedSplit
 from teachaugment.errors import UserError
 
 
-def order(n: int, seed: int, epoch: int) -> Tensor:
-    """The permutation of ``n`` images in one epoch."""
-    return torch.randperm(n, generator=seeds.generator("cpu", seed, "order", epoch))
-
-
-def balanced(label: Tensor, seed: int, epoch: int) -> Tensor:
-    """As many images as there are, all classes equally often, in an order that seed and epoch decide.
-
-    Each class runs through shuffled passes over its images, so within an epoch none of them is drawn more than once
-    more often than another.
-    """
-    n, classes = len(label), label.unique().tolist()
-    shares = [n // len(classes)] * len(classes)
-    random = seeds.generator("cpu", seed, "balance", epoch)
-    for k in torch.randperm(len(classes), generator=random)[: n % len(classes)].tolist():
-        shares[k] += 1
-    rows = []
-    for k, share in zip(classes, shares, strict=True):
-        mine = (label == k).nonzero().flatten()
-        passes = [mine[torch.randperm(len(mine), generator=random)] for _ in range(-(-share // len(mine)))]
-        rows.append(torch.cat([*passes, mine[:0]])[:share])
-    return torch.cat(rows)[order(n, seed, epoch)]
-
-
-def count(n: int, batch_size: int, *, drop_last: bool = False, world: int = 1) -> int:
-    """How many training batches each rank gets from ``n`` images in an epoch."""
-    whole, rest = divmod(n, batch_size * world)
-    return whole + int(not drop_last and rest >= world)
-
-
 def batches(
-    split: Split | FolderSplit,
+    split: Split | StreamedSplit,
     batch_size: int,
     *,
     seed: int,
@@ -69,31 +38,19 @@ def batches(
     ``batch_size`` is per rank. Together, the ranks' batches are those of one process with ``world`` times the size.
     With ``shuffle`` (training) every rank gets as many batches, of the same sizes, as the others, and fewer than
     ``world`` images may be left over; without (evaluation) every image comes exactly once, and images of different
-    sizes come in batches of their own. ``balance`` draws all classes equally often.
+    sizes come in batches of their own. ``balance`` draws all classes equally often. Where the split makes several
+    random crops of an image, the first is the batch's image and the rest are its ``others``.
     """
     if balance:
         rows = balanced(split.label.cpu(), seed, epoch)
-    elif shuffle and isinstance(split, ShardSplit):
-        rows = split.order(seed, epoch)
     else:
-        rows = order(len(split), seed, epoch) if shuffle else torch.arange(len(split))
-    mine = _share(rows, batch_size, shuffle, drop_last, rank, world)[start:]
+        rows = split.order(seed, epoch) if shuffle else torch.arange(len(split))
+    mine = batches_of_rank(rows, batch_size, shuffle, drop_last, rank, world)[start:]
     device = torch.device(device)
     if isinstance(split, Split):
         yield from _from_memory(split.to(device), mine)
     else:
-        yield from _from_disk(split, mine, seed, epoch, device, workers)
-
-
-def _share(rows: Tensor, batch_size: int, even: bool, drop_last: bool, rank: int, world: int) -> list[Tensor]:
-    """The batches of one rank."""
-    mine = []
-    for together in rows.split(batch_size * world):
-        if drop_last and len(together) < batch_size * world:
-            break
-        share = len(together) // world
-        mine.append(together[rank * share : (rank + 1) * share] if even else together[rank::world])
-    return [batch for batch in mine if len(batch)]
+        yield from _streamed(_Reader(split, mine, seed, epoch, fill=shuffle), device, workers)
 
 
 def _as_float(image: Tensor) -> Tensor:
@@ -110,51 +67,51 @@ def _from_memory(split: Split, plan: list[Tensor]) -> Iterator[Batch]:
         yield Batch(_as_float(image), split.label.index_select(0, rows), mask, rows)
 
 
-class _Decoded(Dataset):
+class _Reader(Dataset):
     """Whole batches as items, so that a worker needs nothing but the batch's rows."""
 
-    def __init__(self, split: FolderSplit, plan: list[Tensor], seed: int, epoch: int):
-        self.split, self.plan, self.seed, self.epoch = split, plan, seed, epoch
+    def __init__(self, split: StreamedSplit, plan: list[Tensor], seed: int, epoch: int, fill: bool):
+        self.split, self.plan, self.seed, self.epoch, self.fill = split, plan, seed, epoch, fill
 
     def __len__(self) -> int:
         return len(self.plan)
 
     def __getitem__(self, i: int) -> tuple[list[Part], list[str]] | str:
         skipped: list[str] = []
+        rows = self.plan[i].tolist()
         try:
-            return self.split.read_parts(self.plan[i].tolist(), self.seed, self.epoch, skipped), skipped
+            return self.split.read_parts(rows, self.seed, self.epoch, fill=self.fill, skipped=skipped), skipped
         except UserError as error:
             return str(error)  # raised by the main process: DataLoader would wrap it in a traceback of many lines
 
 
-def _from_disk(
-    split: FolderSplit, plan: list[Tensor], seed: int, epoch: int, device: torch.device, workers: int
-) -> Iterator[Batch]:
+def _streamed(reader: _Reader, device: torch.device, workers: int) -> Iterator[Batch]:
     loader = DataLoader(
-        _Decoded(split, plan, seed, epoch),
+        reader,
         batch_size=None,
-        num_workers=min(workers, len(plan)),
-        pin_memory=_pays_to_pin(device),
+        num_workers=min(workers, len(reader)),
+        pin_memory=_should_pin_memory(device),
         generator=torch.Generator(),  # its own: DataLoader would otherwise draw from the global one
-        worker_init_fn=_leave_stopping_to_the_main_process,
+        worker_init_fn=_ignore_ctrl_c,
     )
-    for item in _patiently(loader):
+    for item in _with_one_line_if_a_worker_dies(loader):
         if isinstance(item, str):
             raise UserError(item)
         parts, skipped = item
-        split.warn(skipped)
-        for image, label, mask, index in parts:  # none, if an evaluation could read none; some, if sizes differ
-            batch = Batch(image, label, mask, index).to(device)
+        reader.split.warn(skipped)
+        for part in parts:  # none, if an evaluation could read none; some, if sizes differ
+            image, *others = part.views
+            batch = Batch(image, part.label, part.mask, part.rows, tuple(others)).to(device)
             mask = None if batch.mask is None else batch.mask.long()
-            yield batch.replace(image=_as_float(batch.image), mask=mask)
+            yield batch.replace(image=_as_float(batch.image), mask=mask, others=tuple(map(_as_float, batch.others)))
 
 
-def _leave_stopping_to_the_main_process(worker: int) -> None:
+def _ignore_ctrl_c(worker: int) -> None:
     """Ctrl-C reaches every process of a terminal; the one that trains decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _patiently(loader: DataLoader) -> Iterator[Any]:
+def _with_one_line_if_a_worker_dies(loader: DataLoader) -> Iterator[Any]:
     """The loader's items, and one line if a process that reads them dies.
 
     DataLoader's own way is an exception at once, wherever the main process is: in half an update, in half a checkpoint.
@@ -183,7 +140,7 @@ def _patiently(loader: DataLoader) -> Iterator[Any]:
         yield item
 
 
-def _pays_to_pin(device: torch.device) -> bool:
+def _should_pin_memory(device: torch.device) -> bool:
     if not torch.accelerator.is_available():
         return False
     accelerator = torch.accelerator.current_accelerator()

@@ -1,113 +1,94 @@
-"""Images with masks, read in pairs: both are scaled and cropped alike."""
+"""Images with masks, read in pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
+from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
 
 from teachaugment import seeds
-from teachaugment.batch import IGNORE
+from teachaugment.data import cache
 from teachaugment.data.codes import Codes
-from teachaugment.data.decode import pixels
-from teachaugment.data.images import FolderSplit, Part
+from teachaugment.data.decode import dimensions, open_image, pixels
+from teachaugment.data.source import Source
+from teachaugment.data.streamed import Sample, StreamedSplit
+from teachaugment.data.windows import random_window
 from teachaugment.errors import UserError
 
 
-@dataclass
-class PairSplit(FolderSplit):
-    """Images and masks on disk, or ``held`` in memory. For training, ``crop`` makes random windows of them."""
+@dataclass(eq=False)
+class PairSource(Source):
+    """Image files, each with a file that has its mask; the keys are the images' paths below ``root``."""
 
-    masks: list[str] = field(default_factory=list)  # relative to root, like the images
-    codes: Codes = field(default_factory=lambda: Codes.of([], set()), repr=False)
-    scale: float = 1.0  # largest random magnification, and the inverse of the smallest
-    held: list[tuple[Tensor, Tensor]] | None = field(default=None, repr=False, compare=False)
+    root: Path
+    masks: list[str]  # below root
+    codes: Codes = field(repr=False)  # what the values of the masks mean
+    decoded: list[tuple[Tensor, Tensor]] | None = field(default=None, repr=False)  # all pairs, where memory holds them
 
-    def select(self, rows: Tensor) -> PairSplit:
-        chosen = rows.tolist()
-        held = None if self.held is None else [self.held[i] for i in chosen]
-        paths, masks = ([names[i] for i in chosen] for names in (self.paths, self.masks))
-        return replace(self, paths=paths, masks=masks, label=self.label[rows], held=held)
+    def open(self, index: int) -> Image.Image:
+        return open_image(self.root / self.keys[index])
+
+    def name(self, index: int) -> str:
+        return str(self.root / self.keys[index])
+
+    def dimensions(self, index: int) -> tuple[int, int]:
+        """Height and width of one pair, which must agree."""
+        image, mask = super().dimensions(index), self.root / self.masks[index]
+        self._check_sizes(index, image, dimensions(open_image(mask), mask))
+        return image
 
     def pair(self, index: int) -> tuple[Tensor, Tensor]:
-        """One image and its mask, whole."""
-        if self.held is not None:
-            return self.held[index]
-        image, mask = pixels(self.root / self.paths[index]), self.codes.read(self.root / self.masks[index])
-        check_sizes(self.root / self.paths[index], image.shape[1:], self.root / self.masks[index], mask.shape)
+        """One image and its mask, whole: uint8 [3, H, W] and [H, W]."""
+        if self.decoded is not None:
+            return self.decoded[index]
+        image, mask = pixels(self.open(index), self.name(index)), self.codes.read(self.root / self.masks[index])
+        self._check_sizes(index, image.shape[1:], mask.shape)
         return image, mask
 
-    def read(self, index: int, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """One pair. The window is a function of seed, epoch and index, whichever process reads it."""
-        image, mask = self.pair(index)
-        if not self.crop:
-            return image, mask
-        random = torch.rand(3, generator=seeds.generator("cpu", seed, "crop", epoch, index))
-        return random_window(image, mask, self.size, self.scale, random.tolist())
-
-    def read_parts(self, rows: list[int], seed: int, epoch: int, skipped: list[str]) -> list[Part]:
-        pairs, index = self.read_rows(rows, seed, epoch, skipped)
-        by_size: dict[torch.Size, list[int]] = {}
-        for i, (image, _) in enumerate(pairs):
-            by_size.setdefault(image.shape, []).append(i)
-        return [
-            (
-                torch.stack([pairs[i][0] for i in same]),
-                self.label[index[same]],
-                torch.stack([pairs[i][1] for i in same]),
-                index[same],
+    def _check_sizes(self, index: int, image: Sequence[int], mask: Sequence[int]) -> None:
+        if tuple(image) != tuple(mask):
+            one, other = (f"{width}×{height}" for height, width in (image, mask))
+            raise UserError(
+                f"image {self.name(index)} is {one} and its mask {self.root / self.masks[index]} is {other}; they must "
+                "be of one size"
             )
-            for same in by_size.values()
-        ]
+
+    def select(self, rows: Tensor) -> PairSource:
+        chosen = rows.tolist()
+        decoded = None if self.decoded is None else [self.decoded[i] for i in chosen]
+        return replace(super().select(rows), masks=[self.masks[i] for i in chosen], decoded=decoded)
+
+    def fingerprint(self) -> str:
+        return cache.fingerprint(self.root, [*self.keys, *self.masks])
 
 
-def check_sizes(image: Path, have: Sequence[int], mask: Path, want: Sequence[int]) -> None:
-    if tuple(have) != tuple(want):
-        one, other = (f"{width}×{height}" for height, width in (have, want))
-        raise UserError(f"image {image} is {one} and its mask {mask} is {other}; they must be of one size")
+@dataclass
+class PairSplit(StreamedSplit):
+    """Whole images with their masks, or for training random windows of ``size`` in them."""
 
+    source: PairSource
+    windows: bool = False  # random windows; otherwise whole images, which may differ in size
+    scale: float = 1.0  # largest random magnification of a window, and the inverse of the smallest
 
-class _Span(NamedTuple):
-    """A random window along one axis: what is read, how long it becomes, and what is added before and after."""
+    @property
+    def cropped(self) -> bool:
+        return self.windows
 
-    start: int
-    end: int
-    length: int
-    before: int
-    after: int
+    @property
+    def in_memory(self) -> bool:
+        return self.source.decoded is not None
 
+    def whole(self) -> PairSplit:
+        return replace(self, windows=False)
 
-def random_window(
-    image: Tensor, mask: Tensor, size: tuple[int, int], scale: float, random: Sequence[float]
-) -> tuple[Tensor, Tensor]:
-    """A window of ``size`` from an image [C, H, W] and its mask, magnified between 1/scale and scale.
-
-    ``random`` holds three numbers in [0, 1): magnification and position. Where the image ends, black and IGNORE begin.
-    """
-    factor = 1 / scale + random[0] * (scale - 1 / scale)
-    y, x = (_span(n, want, factor, u) for n, want, u in zip(mask.shape, size, random[1:], strict=True))
-    image, mask = (part[..., y.start : y.end, x.start : x.end] for part in (image, mask))
-    if mask.shape != (y.length, x.length):
-        shape = (y.length, x.length)
-        image = F.interpolate(image[None], shape, mode="bilinear", align_corners=False, antialias=True)[0]
-        mask = F.interpolate(mask[None, None], shape, mode="nearest-exact")[0, 0]
-    around = (x.before, x.after, y.before, y.after)
-    if any(around):
-        image, mask = F.pad(image, around), F.pad(mask, around, value=IGNORE)
-    return image, mask
-
-
-def _span(length: int, want: int, factor: float, random: float) -> _Span:
-    scaled = max(1, round(length * factor))
-    if scaled < want:
-        before = int(random * (want - scaled + 1))
-        return _Span(0, length, scaled, before, want - scaled - before)
-    offset = int(random * (scaled - want + 1))
-    start = min(round(offset * length / scaled), length - 1)
-    end = min(max(start + 1, round((offset + want) * length / scaled)), length)
-    return _Span(start, end, want, 0, 0)
+    def read(self, index: int, seed: int, epoch: int) -> Sample:
+        """One pair. The window is a function of seed, epoch and index, whichever process reads it."""
+        image, mask = self.source.pair(index)
+        if self.windows:
+            random = torch.rand(3, generator=seeds.generator("cpu", seed, "crop", epoch, index))
+            image, mask = random_window(image, mask, self.size, self.scale, random.tolist())
+        return Sample([image], mask)

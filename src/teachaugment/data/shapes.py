@@ -9,13 +9,16 @@ Both splits come from the same code and differ only in their ``Ranges`` and in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from teachaugment import seeds
+from teachaugment.data.finish import finish_in_memory
+from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet, Split, statistics
 from teachaugment.errors import UserError
 
@@ -230,7 +233,7 @@ def generate(n: int, size: int, ranges: Ranges, *parts: int | str) -> Split:
     label = np.arange(n, dtype=np.int64) % len(CLASSES)
     image, mask = np.empty((n, 3, size, size), dtype=np.uint8), np.empty((n, size, size), dtype=np.uint8)
     for start in range(0, n, CHUNK):
-        rng = np.random.default_rng(seeds.mix("shapes", *parts, start))
+        rng = np.random.default_rng(seeds.derive("shapes", *parts, start))
         # Always a whole chunk, and cut afterwards: the images must not depend on how many are asked for.
         whole = np.arange(start, start + CHUNK, dtype=np.int64) % len(CLASSES)
         end = min(n, start + CHUNK)
@@ -246,3 +249,20 @@ def shapes(train: int = 1000, test: int = 2000, size: int = 32, seed: int = 0) -
     second = generate(test, size, TEST, seed, "test")
     mean, std = statistics("shapes", first.image)
     return DataSet("shapes", first, second, CLASSES, 3, (size, size), mean, std)
+
+
+def load_shapes(source: str | Path, reading: Reading) -> DataSet:
+    """The data set as a format among others: a class for each image."""
+    shape = reading.shape or (32, 32)
+    if shape[0] != shape[1]:
+        raise UserError(f"size is {reading.size}; the images of {source} are square")
+    made = shapes(size=shape[0])
+    assert isinstance(made.train, Split) and isinstance(made.test, Split)
+    return finish_in_memory(made.name, made.train, made.test, made.classes, reading)
+
+
+def load_shape_masks(source: str | Path, reading: Reading) -> DataSet:
+    """The data set as a format among others: a mask for each image."""
+    if reading.crop is not None or reading.scale != 1 or reading.ignore is not None:
+        raise UserError("data.crop, data.scale and data.ignore are for images in files, not for shapes")
+    return replace(load_shapes(source, reading), classes=MASK_CLASSES)

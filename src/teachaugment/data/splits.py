@@ -1,20 +1,19 @@
-"""What a data set is: splits that are held decoded in memory, and the names and statistics that go with them."""
+"""What a data set is: splits, decoded in memory or streamed, and the names and statistics that go with them."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from teachaugment import seeds
+from teachaugment.data import order
+from teachaugment.data.streamed import StreamedSplit
 from teachaugment.errors import UserError
-
-if TYPE_CHECKING:
-    from teachaugment.data.images import FolderSplit
 
 # Channel statistics people quote for these sets, so that numbers compare with the literature.
 STATISTICS = {
@@ -34,6 +33,9 @@ class Split:
     mask: Tensor | None = None  # [N, H, W] uint8
     _copy: Split | None = field(default=None, repr=False, compare=False)
 
+    in_memory: ClassVar[bool] = True  # the images are decoded already
+    cropped: ClassVar[bool] = False  # no image comes as a random part of itself
+
     def __len__(self) -> int:
         return len(self.image)
 
@@ -42,7 +44,16 @@ class Split:
         return Split(self.image[rows], self.label[rows], None if self.mask is None else self.mask[rows])
 
     def whole(self) -> Split:
+        """The same images without random crops, which is what they are."""
         return self
+
+    def with_crops(self, area: float, views: int = 1) -> Split:
+        """The same images: those in memory are cropped on their device, by whoever trains with them."""
+        return self
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The order in which an epoch of training takes the images."""
+        return order.shuffled(len(self), seed, epoch)
 
     def to(self, device: torch.device | str) -> Split:
         """The split on ``device``. The last copy is kept, so that an epoch does not upload it again."""
@@ -55,7 +66,16 @@ class Split:
         return self._copy
 
 
-AnySplit = TypeVar("AnySplit", "Split", "FolderSplit")
+AnyImages = TypeVar("AnyImages", bound="Labelled")
+
+
+class Labelled(Protocol):
+    """Images from which some can be chosen by their classes: a Split or a Source."""
+
+    @property
+    def label(self) -> Tensor: ...
+
+    def select(self: AnyImages, rows: Tensor) -> AnyImages: ...
 
 
 @dataclass
@@ -63,14 +83,14 @@ class DataSet:
     """Train and test splits (``val`` only on request) and what a model has to know about them."""
 
     name: str
-    train: Split | FolderSplit
-    test: Split | FolderSplit
+    train: Split | StreamedSplit
+    test: Split | StreamedSplit
     classes: list[str]
     channels: int
     size: tuple[int, int]  # height, width
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    val: Split | FolderSplit | None = None
+    val: Split | StreamedSplit | None = None
     colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
 
     @cached_property
@@ -82,7 +102,7 @@ class DataSet:
             for part in train.image.split(4096):
                 digest.update(part.cpu().numpy().tobytes())
         else:
-            digest.update("\n".join(train.paths).encode())
+            digest.update("\n".join(train.source.keys).encode())
         return digest.hexdigest()
 
 
@@ -95,7 +115,7 @@ def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:
     return rows
 
 
-def hold_out(train: AnySplit, fraction: float, seed: int) -> tuple[AnySplit, AnySplit | None]:
+def hold_out(train: AnyImages, fraction: float, seed: int) -> tuple[AnyImages, AnyImages | None]:
     """Take ``fraction`` of each class of ``train`` away for validation: the rest, and what was taken."""
     if fraction == 0:
         return train, None
@@ -110,7 +130,7 @@ def hold_out(train: AnySplit, fraction: float, seed: int) -> tuple[AnySplit, Any
     return train.select(torch.cat(rest).sort().values), train.select(held)
 
 
-def few(train: AnySplit, per_class: int | None, seed: int) -> AnySplit:
+def at_most_per_class(train: AnyImages, per_class: int | None, seed: int) -> AnyImages:
     """At most ``per_class`` images of each class. With one seed, the smaller choice is part of the larger one."""
     if per_class is None:
         return train

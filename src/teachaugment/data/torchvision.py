@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from teachaugment.data.images import load_folder
-from teachaugment.data.splits import STATISTICS, DataSet, Split
+from teachaugment.data.finish import finish_in_memory
+from teachaugment.data.folder import load_folder
+from teachaugment.data.reading import Reading
+from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
 
 CIFAR = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
@@ -20,10 +23,11 @@ IMAGENET_CENTRE = 224 / 256  # evaluation: shorter side to 256, then the middle 
 ARCHIVES = ("ILSVRC2012_devkit_t12.tar.gz", "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
 
 
-def cifar(name: str, root: Path) -> DataSet:
-    """All 50,000 training and 10,000 test images in memory; downloaded to ``root`` if they are not there."""
+def load_cifar(source: str | Path, reading: Reading) -> DataSet:
+    """All 50,000 training and 10,000 test images in memory; downloaded to the root if they are not there."""
     import torchvision
 
+    name, root = str(source), reading.home
     kind: Any = getattr(torchvision.datasets, CIFAR[name])
     try:
         parts = [kind(root, train=train) for train in (True, False)]
@@ -35,9 +39,10 @@ def cifar(name: str, root: Path) -> DataSet:
         )
         for part in parts
     )
-    mean, std = STATISTICS[name]
     height, width = train.image.shape[2:]
-    return DataSet(name, train, test, list(parts[0].classes), 3, (height, width), mean, std)
+    if reading.shape not in (None, (height, width)):
+        raise UserError(f"the images of {name} are {height} x {width}; leave data.size out")
+    return finish_in_memory(name, train, test, list(parts[0].classes), reading)
 
 
 def _download(name: str, kind: Any, root: Path) -> list[Any]:
@@ -57,11 +62,9 @@ def _download(name: str, kind: Any, root: Path) -> list[Any]:
         socket.setdefaulttimeout(before)
 
 
-def imagenet(root: Path, size: tuple[int, int] | None, in_memory: str = "auto", **options: Any) -> DataSet:
-    """A folder with train/ and val/, or with the three archives, which are unpacked once; nothing is downloaded.
-
-    A part of it that would fit in memory streams all the same: its random crops are made while decoding.
-    """
+def load_imagenet(source: str | Path, reading: Reading) -> DataSet:
+    """A root with train/ and val/, or with the three archives, which are unpacked once; nothing is downloaded."""
+    root = reading.home
     if not ((root / "train").is_dir() and (root / "val").is_dir()):
         missing = [name for name in ARCHIVES if not (root / name).is_file()]
         if missing:
@@ -70,9 +73,8 @@ def imagenet(root: Path, size: tuple[int, int] | None, in_memory: str = "auto", 
                 "be downloaded without an account: name the folder that has it with --data.root"
             )
         _unpack(root)
-    shape = size or (IMAGENET_SIZE, IMAGENET_SIZE)
-    stream = "never" if in_memory == "auto" else in_memory
-    return load_folder(root, size=shape, name="imagenet", centre=IMAGENET_CENTRE, in_memory=stream, **options)
+    sized = replace(reading, size=reading.size or IMAGENET_SIZE)
+    return load_folder(root, sized, name="imagenet", centre=IMAGENET_CENTRE)
 
 
 def _unpack(root: Path) -> None:

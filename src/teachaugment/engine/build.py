@@ -44,9 +44,9 @@ def device(name: str) -> torch.device:
     return chosen
 
 
-def load_data(config: Config) -> DataSet:
-    """The data of a run, as its task reads them."""
-    return TASKS.load(config.task).load_data(config)
+def load_data(config: Config, training: bool = True) -> DataSet:
+    """The data of a run, as its task reads them to train with, or without random crops to be looked at."""
+    return TASKS.load(config.task).load_data(config, training)
 
 
 def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool = False) -> Trainer:

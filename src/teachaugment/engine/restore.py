@@ -123,7 +123,7 @@ def load_run(
         height, width = saved["size"]
         size = height if height == width and fixed_size else None
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
-    dataset = processes.in_turn(lambda: build.load_data(config))
+    dataset = processes.in_turn(lambda: build.load_data(config, training=False))
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
         *([("size", _by(dataset.size), _by(saved["size"]))] if fixed_size else []),

@@ -129,7 +129,8 @@ PRESETS: dict[str, dict[str, Any]] = {
             "train.epochs": 270,
             "train.batch_size": 128,
             "augment.flip": True,
-            "augment.crop": 0,  # the random resized crop of streamed images
+            "augment.area": 0.08,
+            "augment.crop": 0,
             "augment.cutout": 0,
             "augment.jitter": 0.4,
             "augment.lighting": 0.1,

@@ -63,8 +63,8 @@ class Task:
     # --- from settings -------------------------------------------------------------------------------------------
 
     @classmethod
-    def load_data(cls, config: Config) -> DataSet:
-        """The data set that ``config.data`` names."""
+    def load_data(cls, config: Config, training: bool = True) -> DataSet:
+        """The data set that ``config.data`` names; only for ``training`` are its images cropped at random."""
         raise NotImplementedError
 
     @classmethod

@@ -16,7 +16,7 @@ from torchvision.transforms.functional import to_pil_image
 from teachaugment.algorithm import frozen
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.commands.bench.objects import tensor_bytes
-from teachaugment.data.decode import decode
+from teachaugment.data.decode import open_image, random_crop, random_crops
 from teachaugment.models import create
 from teachaugment.replay import Replay
 
@@ -93,8 +93,9 @@ def decode_rate(seconds: float = 1.0) -> float:
     image = F.interpolate(small, (375, 500), mode="bicubic").clamp(0, 255).to(torch.uint8)[0]
     done, began = 0, time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        to_pil_image(image).save(f"{folder}/photograph.jpg", quality=90)
+        path = f"{folder}/photograph.jpg"
+        to_pil_image(image).save(path, quality=90)
         while time.process_time() - began < seconds:
-            decode(f"{folder}/photograph.jpg", (224, 224), torch.rand(4, generator=random))
+            random_crops(open_image(path), path, (224, 224), [random_crop(0.08, random)])
             done += 1
     return done / (time.process_time() - began)

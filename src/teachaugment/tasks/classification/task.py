@@ -53,8 +53,9 @@ class Classification(Task):
         self.mix, self.mix_alpha = mix, mix_alpha
 
     @classmethod
-    def load_data(cls, config: Config) -> DataSet:
-        return data.load(config.data.path, reading(config, area=config.augment.area), data.CLASSES)
+    def load_data(cls, config: Config, training: bool = True) -> DataSet:
+        area = config.augment.area if training else 1.0
+        return data.load(config.data.path, reading(config, area=area), data.CLASSES)
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Classification:

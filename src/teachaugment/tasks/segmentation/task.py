@@ -44,7 +44,7 @@ class Segmentation(Task):
         self.colors = dataset.colors or overlay.palette(len(self.classes))
 
     @classmethod
-    def load_data(cls, config: Config) -> DataSet:
+    def load_data(cls, config: Config, training: bool = True) -> DataSet:
         d = config.data
         return data.load(d.path, reading(config, crop=d.crop, scale=d.scale, ignore=d.ignore), data.MASKS)
 

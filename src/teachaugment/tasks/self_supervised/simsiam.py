@@ -64,8 +64,9 @@ class SelfSupervised(Task):
     # --- from settings -------------------------------------------------------------------------------------------
 
     @classmethod
-    def load_data(cls, config: Config) -> DataSet:
-        return data.load(config.data.path, reading(config, area=config.views.area, views=VIEWS), data.CLASSES)
+    def load_data(cls, config: Config, training: bool = True) -> DataSet:
+        crops = {"area": config.views.area, "views": VIEWS} if training else {}
+        return data.load(config.data.path, reading(config, **crops), data.CLASSES)
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> SelfSupervised:

@@ -1,4 +1,4 @@
-"""Image folders: structure, modes, sizes, broken files, and splits that only names and seed decide."""
+"""Image folders: structure, sizes, broken files, and splits that only names and seed decide."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import torch
 from PIL import Image
 
 from teachaugment import progress as waiting
-from teachaugment.data import FolderSplit, Split, images, load
-from teachaugment.data.decode import decode
+from teachaugment.data import Reading, finish, load
 from teachaugment.errors import UserError
 
 
@@ -35,7 +34,7 @@ def reds(split):
 
 def one_line(root, says, **keywords):
     with pytest.raises(UserError, match=says) as error:
-        load(root, **keywords)
+        load(root, Reading(**keywords))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -63,12 +62,12 @@ def test_with_val_and_test_folders_both_are_used(tmp_path):
 
 def test_one_folder_is_split_by_class_and_only_names_and_seed_decide(tmp_path):
     folder(tmp_path / "one", {"a": 20, "b": 10})
-    data = load(tmp_path / "one", seed=1)
+    data = load(tmp_path / "one", Reading(seed=1))
     assert torch.bincount(data.test.label).tolist() == [4, 2]
     assert sorted(reds(data.train) + reds(data.test)) == list(range(30))
     (tmp_path / "one").rename(tmp_path / "elsewhere")
-    assert reds(load(tmp_path / "elsewhere", seed=1).test) == reds(data.test)
-    assert reds(load(tmp_path / "elsewhere", seed=2).test) != reds(data.test)
+    assert reds(load(tmp_path / "elsewhere", Reading(seed=1)).test) == reds(data.test)
+    assert reds(load(tmp_path / "elsewhere", Reading(seed=2)).test) != reds(data.test)
 
 
 def test_a_class_may_be_called_train(tmp_path):
@@ -76,7 +75,7 @@ def test_a_class_may_be_called_train(tmp_path):
 
 
 def test_per_class_and_validation_apply_to_folders(tmp_path):
-    data = load(folder(tmp_path, {"a": 20, "b": 20}), per_class=3, val_fraction=0.25)
+    data = load(folder(tmp_path, {"a": 20, "b": 20}), Reading(per_class=3, val_fraction=0.25))
     assert (len(data.train), len(data.val), len(data.test)) == (6, 8, 8)
     assert not set(reds(data.val)) & set(reds(data.train) + reds(data.test))
 
@@ -96,60 +95,7 @@ def test_impossible_folders_are_refused_in_one_line(tmp_path):
     one_line(tmp_path / "hollow", "hollow/c has no images")
 
 
-# Pixels
-
-
-def gradient16():
-    return np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
-
-
-def test_every_mode_becomes_rgb(tmp_path):
-    def back(image, name="x.png", **how):
-        image.save(tmp_path / name, **how)
-        return decode(tmp_path / name, (8, 8))
-
-    grey = np.arange(0, 256, 4, dtype=np.uint8).reshape(8, 8)
-    expected = torch.from_numpy(grey).expand(3, 8, 8)
-    assert torch.equal(back(Image.fromarray(grey)), expected)
-    assert torch.equal(back(Image.fromarray(grey).convert("P")), expected)
-    assert torch.equal(back(Image.fromarray(grey).convert("LA")), expected)
-
-    wide = torch.from_numpy(np.round(gradient16() / 257).astype(np.uint8)).expand(3, 8, 8)
-    assert torch.equal(back(Image.fromarray(gradient16())), wide)
-    assert torch.equal(back(Image.fromarray(gradient16()), "x.tif"), wide)
-
-    cmyk = back(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "x.jpg", quality=95)
-    assert (cmyk[:, 4, 4].int() - torch.tensor([255, 0, 0])).abs().max() < 12
-
-    assert back(Image.new("1", (8, 8), 1)).eq(255).all()
-
-
-def test_transparent_pixels_show_white(tmp_path):
-    image = Image.new("RGBA", (8, 8), (200, 0, 0, 255))
-    image.paste((0, 0, 0, 0), (0, 0, 4, 8))
-    image.save(tmp_path / "x.png")
-    image.quantize(4).save(tmp_path / "palette.png")
-    for name in ("x.png", "palette.png"):
-        pixels = decode(tmp_path / name, (8, 8))
-        assert pixels[:, 0, 0].tolist() == [255, 255, 255] and pixels[:, 0, 7].tolist() == [200, 0, 0]
-
-
-def test_photographs_are_turned_upright(tmp_path):
-    image = Image.new("RGB", (8, 4), "black")
-    image.paste((255, 255, 255), (0, 0, 4, 4))
-    exif = Image.Exif()
-    exif[0x0112] = 6  # stored on its side: the left half belongs on top
-    image.save(tmp_path / "x.png", exif=exif)
-    pixels = decode(tmp_path / "x.png", (8, 4))
-    assert pixels[:, 0].min() > 250 and pixels[:, 7].max() < 5
-
-
-def test_shorter_side_is_resized_and_the_centre_cropped(tmp_path):
-    image = np.zeros((20, 60, 3), dtype=np.uint8)
-    image[:, 20:40] = 255  # the middle third is white
-    Image.fromarray(image).save(tmp_path / "x.png")
-    assert decode(tmp_path / "x.png", (10, 10))[:, :, 1:-1].min() > 200
-    assert decode(tmp_path / "x.png", (40, 40)).shape == (3, 40, 40)
+# Sizes
 
 
 def test_images_of_one_small_size_keep_it_and_others_become_224(tmp_path):
@@ -158,7 +104,7 @@ def test_images_of_one_small_size_keep_it_and_others_become_224(tmp_path):
     folder(tmp_path / "c", {"x": 2, "y": 2}, (12, 10))
     picture(tmp_path / "c/x/odd.png", size=(12, 11))
     assert load(tmp_path / "c").size == (224, 224)
-    assert load(tmp_path / "c", size=16).train.image.shape[1:] == (3, 16, 16)
+    assert load(tmp_path / "c", Reading(size=16)).train.image.shape[1:] == (3, 16, 16)
 
 
 # Broken files
@@ -174,7 +120,7 @@ def test_a_broken_image_is_named_or_skipped(tmp_path, in_memory):
     assert "a/broken.png" in one_line(tmp_path, "cannot read image", in_memory=in_memory)
     if in_memory == "always":
         with pytest.warns(UserWarning, match=r"skipped 2 unreadable image\(s\)"):
-            data = load(tmp_path, size=10, bad_images="skip", in_memory=in_memory)
+            data = load(tmp_path, Reading(size=10, bad_images="skip", in_memory=in_memory))
         assert len(data.train) + len(data.test) == 20
 
 
@@ -210,31 +156,27 @@ def test_a_picture_that_is_a_program_is_not_opened(tmp_path):
     assert "a/drawing.png" in one_line(tmp_path, "not an image in a known format", size=8)
 
 
-def test_floating_point_images_are_refused_because_their_range_is_unknown(tmp_path):
-    Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "x.tif")
-    with pytest.raises(UserError, match="floating point"):
-        decode(tmp_path / "x.tif", (8, 8))
-
-
 # Memory or disk
 
 
-def test_what_is_too_large_for_memory_streams(tmp_path, monkeypatch):
+def test_what_is_too_large_for_memory_streams_and_is_cropped_no_differently(tmp_path, monkeypatch):
     folder(tmp_path, {"a": 10, "b": 10})
-    assert isinstance(load(tmp_path).train, Split)
-    monkeypatch.setattr(images, "IN_MEMORY_BYTES", 20 * 3 * 120 - 1)
+    assert load(tmp_path).train.in_memory
+    monkeypatch.setattr(finish, "IN_MEMORY_BYTES", 20 * 3 * 120 - 1)
     data = load(tmp_path)
-    assert isinstance(data.train, FolderSplit) and data.train.crop and not data.test.crop
-    assert isinstance(load(tmp_path, in_memory="always").train, Split)
+    assert not data.train.in_memory and not data.train.cropped and not data.test.cropped
+    assert load(tmp_path, Reading(in_memory="always")).train.in_memory
 
 
 def test_streamed_and_decoded_folders_agree(tmp_path):
-    folder(tmp_path, {"a": 10, "b": 10})
-    memory, disk = load(tmp_path, in_memory="always"), load(tmp_path, in_memory="never")
-    image, label, index = disk.test.read_many(list(range(len(disk.test))), 0, 0)
-    assert torch.equal(image, memory.test.image) and torch.equal(label, memory.test.label)
+    folder(tmp_path, {"a": 10, "b": 10}, size=(40, 30))
+    memory, disk = (load(tmp_path, Reading(size=16, in_memory=how)) for how in ("always", "never"))
+    for name in ("train", "test"):
+        kept, streamed = getattr(memory, name), getattr(disk, name)
+        (part,) = streamed.read_parts(list(range(len(streamed))), 0, 0)
+        assert torch.equal(part.views[0], kept.image) and torch.equal(part.label, kept.label)
+        assert part.rows.tolist() == list(range(len(kept)))
     assert (memory.classes, memory.size, memory.mean) == (disk.classes, disk.size, disk.mean)
-    assert index.tolist() == list(range(4))
 
 
 def test_slow_decoding_reports_plain_lines_when_there_is_no_terminal(capsys, monkeypatch):

@@ -1,0 +1,114 @@
+"""Image folders: one sub-folder per class."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from teachaugment import seeds
+from teachaugment.data import cache
+from teachaugment.data.decode import endings, open_image
+from teachaugment.data.finish import TEST_FRACTION, Sources, finish
+from teachaugment.data.reading import Reading
+from teachaugment.data.source import Source
+from teachaugment.data.splits import DataSet
+from teachaugment.errors import UserError
+
+
+@dataclass(eq=False)
+class FolderSource(Source):
+    """Image files; the keys are their paths below ``root``."""
+
+    root: Path
+
+    def open(self, index: int) -> Image.Image:
+        return open_image(self.root / self.keys[index])
+
+    def name(self, index: int) -> str:
+        return str(self.root / self.keys[index])
+
+    def fingerprint(self) -> str:
+        return cache.fingerprint(self.root, self.keys)
+
+
+def load_folder(source: str | Path, reading: Reading, *, name: str | None = None, centre: float = 1.0) -> DataSet:
+    """A folder with ``train/`` and ``val/`` or ``test/``, or with class folders that are split by a stable hash.
+
+    With all three, ``val/`` is the validation split; ``val/`` alone is what is tested on. ``centre`` is how much of an
+    image's shorter side the centre crop of an evaluation keeps.
+    """
+    root = Path(source).expanduser()
+    found, classes = _find(root, reading.seed)
+    return finish(name or root.resolve().name.lower(), root, found, classes, reading, centre=centre)
+
+
+def _find(root: Path, seed: int) -> tuple[Sources, list[str]]:
+    """The splits and the class names, from the folder's structure alone."""
+    if not root.is_dir():
+        raise UserError(f"no such folder: {root}")
+    # A folder of vehicles may have a class "train": it is a split only if it has class folders of its own.
+    if _folders(root / "train"):
+        roots = {name: root / name for name in ("train", "test", "val") if (root / name).is_dir()}
+        if len(roots) == 1:
+            raise UserError(
+                f"{root} has train/ but neither val/ nor test/; add one, or put the class folders in {root}"
+            )
+        found = {name: _list(folder) for name, folder in roots.items()}
+        for name in roots:
+            unknown = sorted(set(found[name]) - set(found["train"]))
+            if unknown:
+                raise UserError(f"{roots[name]} has classes that train/ does not have: {', '.join(unknown)}")
+    else:
+        train, test = _divide(_list(root), seed)
+        found, roots = {"train": train, "test": test}, {"train": root, "test": root}
+    classes = sorted(found["train"])
+    if len(classes) < 2:
+        raise UserError(f"{roots['train']} has only one class ({classes[0]}); it must have at least two class folders")
+    splits = {name: _source(roots[name], found[name], classes) for name in roots}
+    if len(splits.get("test", splits["train"])) == 0:
+        raise UserError(f"{root} has one image per class; a test split needs a second image in some class")
+    tested = splits["test"] if "test" in splits else splits.pop("val")
+    return Sources(splits["train"], tested, splits.get("val"), "its own val/"), classes
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Sub-folders by name, hidden ones left out."""
+    if not folder.is_dir():
+        return []
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _list(folder: Path) -> dict[str, list[str]]:
+    """Image paths relative to ``folder``, by class, sorted. Hidden files and unknown endings are no images."""
+    known = endings()
+    found: dict[str, list[str]] = {}
+    for entry in _folders(folder):
+        paths: list[str] = []
+        for directory, _, files in os.walk(entry, followlinks=True):
+            inside = Path(directory).relative_to(folder).as_posix()
+            paths += [f"{inside}/{f}" for f in files if f.lower().endswith(known) and not f.startswith(".")]
+        if not paths:
+            raise UserError(f"class folder {entry} has no images; add some or remove it")
+        found[entry.name] = sorted(paths)
+    if not found:
+        raise UserError(f"{folder} has no class folders; expected {folder}/CLASS/IMAGE.png")
+    return found
+
+
+def _divide(found: dict[str, list[str]], seed: int) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """A fifth of each class for testing, by a hash of path and seed: no list order or file system decides it."""
+    train, test = {}, {}
+    for name, paths in found.items():
+        ranked = sorted(paths, key=lambda path: seeds.derive(seed, "test", path))
+        n = min(max(1, round(TEST_FRACTION * len(paths))), len(paths) - 1)
+        train[name], test[name] = sorted(ranked[n:]), sorted(ranked[:n])
+    return train, test
+
+
+def _source(root: Path, found: dict[str, list[str]], classes: list[str]) -> FolderSource:
+    pairs = [(path, k) for k, name in enumerate(classes) for path in found.get(name, [])]
+    return FolderSource([path for path, _ in pairs], torch.tensor([k for _, k in pairs], dtype=torch.int64), root)

@@ -1,0 +1,139 @@
+"""Images that stay where they are, and are decoded and cropped when a batch asks for them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from teachaugment import seeds
+from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops
+from teachaugment.data.source import Source
+
+
+class Sample(NamedTuple):
+    """One image, decoded."""
+
+    views: list[Tensor]  # [3, H, W] uint8 each: the image, or several random crops of it
+    mask: Tensor | None = None  # [H, W] uint8
+
+
+class Part(NamedTuple):
+    """Images of one size that are read together."""
+
+    views: list[Tensor]  # [B, 3, H, W] uint8 each
+    label: Tensor  # [B] int64
+    mask: Tensor | None  # [B, H, W] uint8
+    rows: Tensor  # [B] int64, positions in the split
+
+
+@dataclass
+class StreamedSplit:
+    """A source, and how its images are read."""
+
+    source: Source
+    size: tuple[int, int]  # height and width of what is read
+    area: float = 1.0  # least share of the image that a random crop shows; 1: the centre crop of an evaluation
+    views: int = 1  # random crops that are made of each image
+    centre: float = 1.0  # of the shorter side, what the centre crop keeps
+    bad_images: str = "error"  # error: an unreadable image stops the reading; skip: it is left out
+    warned: set[str] = field(default_factory=set, repr=False, compare=False)  # skipped images that were named
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def label(self) -> Tensor:
+        """[N] int64, the classes of the images."""
+        return self.source.label
+
+    @property
+    def cropped(self) -> bool:
+        """Whether an image comes as a random part of itself."""
+        return self.area < 1
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the images are decoded already."""
+        return False
+
+    def select(self, rows: Tensor) -> StreamedSplit:
+        """The images at ``rows``, in that order."""
+        return replace(self, source=self.source.select(rows))
+
+    def whole(self) -> StreamedSplit:
+        """The same images without random crops."""
+        return replace(self, area=1.0)
+
+    def with_crops(self, area: float, views: int = 1) -> StreamedSplit:
+        """The same images with other random crops."""
+        return replace(self, area=area, views=views)
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The order in which an epoch of training takes the images."""
+        return self.source.order(seed, epoch)
+
+    def fingerprint(self) -> str | None:
+        """Of the images as an evaluation reads them, so that what is measured on them can be remembered, or None."""
+        stored = self.source.fingerprint()
+        return None if stored is None else f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}"
+
+    def read(self, index: int, seed: int, epoch: int) -> Sample:
+        """One image. A crop is a function of seed, epoch, index and view, whichever process decodes it."""
+        image, name = self.source.open(index), self.source.name(index)
+        if not self.cropped:
+            return Sample([centre_crop(image, name, self.size, self.centre)])
+        streams = (seeds.generator("cpu", seed, "crop", epoch, index, view) for view in range(self.views))
+        return Sample(random_crops(image, name, self.size, [random_crop(self.area, random) for random in streams]))
+
+    def read_rows(
+        self, rows: list[int], seed: int, epoch: int, *, fill: bool = False, skipped: list[str] | None = None
+    ) -> tuple[list[Sample], list[int]]:
+        """What ``read`` makes of some rows, and their positions.
+
+        With ``bad_images="skip"`` an unreadable image is left out, so that no image counts twice in an evaluation; with
+        ``fill`` the next readable one stands in for it, so that batches of training stay full. What was left out is
+        appended to ``skipped``: a process that reads for another one leaves it to that one to warn.
+        """
+        samples, kept = [], []
+        for wanted in rows:
+            for row in ((wanted + i) % len(self) for i in range(len(self) if fill else 1)):
+                try:
+                    samples.append(self.read(row, seed, epoch))
+                except BadImage as error:
+                    if self.bad_images == "error":
+                        raise
+                    if skipped is None:
+                        self.warn([str(error)])
+                    else:
+                        skipped.append(str(error))
+                else:
+                    kept.append(row)
+                    break
+        return samples, kept
+
+    def read_parts(
+        self, rows: list[int], seed: int, epoch: int, *, fill: bool = False, skipped: list[str] | None = None
+    ) -> list[Part]:
+        """Some rows in as few parts as possible: images of one size are in one part."""
+        samples, kept = self.read_rows(rows, seed, epoch, fill=fill, skipped=skipped)
+        by_size: dict[torch.Size, list[int]] = {}
+        for i, sample in enumerate(samples):
+            by_size.setdefault(sample.views[0].shape, []).append(i)
+        parts = []
+        for same in by_size.values():
+            views = [torch.stack(list(view)) for view in zip(*(samples[i].views for i in same), strict=True)]
+            masks = [mask for i in same if (mask := samples[i].mask) is not None]
+            found = torch.tensor([kept[i] for i in same], dtype=torch.int64)
+            parts.append(Part(views, self.label[found], torch.stack(masks) if masks else None, found))
+        return parts
+
+    def warn(self, skipped: list[str]) -> None:
+        """Say once in a run, and not once in an epoch, that an image was skipped."""
+        for message in skipped:
+            if message not in self.warned:
+                self.warned.add(message)
+                warnings.warn(f"skipped: {message}", stacklevel=2)
