@@ -9,7 +9,9 @@ from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
 from teachaugment.algorithm import frozen, unwrap
-from teachaugment.objectives import adversarial, point_augment, teach_augment
+from teachaugment.objectives.adversarial import adversarial
+from teachaugment.objectives.pointaugment import point_augment
+from teachaugment.objectives.teachaugment import teach_augment
 
 plain = TeachAugment.plain
 

@@ -8,7 +8,8 @@ from torch import nn
 
 from teachaugment import Batch, TeachAugment
 from teachaugment.data.shapes import shapes
-from teachaugment.objectives import adversarial, teach_augment
+from teachaugment.objectives.adversarial import adversarial
+from teachaugment.objectives.teachaugment import teach_augment
 
 
 def normalize(images):

@@ -5,8 +5,8 @@ measured there and at the end. They were written by
 
     teachaugment train --data shapes --data.per_class 4 --batch-size 10 --epochs 3 --train.eval_every 1 …
 
-with ``--model wrn-16-1 --teach.n_inner 4 --teach.n_buffer 2`` (classification), ``--task simsiam`` with ``--teach.augmenter
-dda``, ``--task segmentation --strategy trivialaugment`` and ``--strategy consistency-kld``.
+with ``--model wrn-16-1 --teach.n_inner 4 --teach.n_buffer 2`` (classification), ``--task simsiam --teach.augmenter
+dda`` (simsiam), ``--task segmentation --strategy trivialaugment`` and ``--strategy consistency-kld``.
 """
 
 from __future__ import annotations

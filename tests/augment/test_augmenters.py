@@ -128,6 +128,6 @@ def test_the_command_trains_with_it_and_a_resumed_run_keeps_it(name, tmp_path, c
     assert "policy.safetensors" in capsys.readouterr().out
     state = checkpoint.load(run / checkpoint.LAST)
     assert state["step"] == 2 and state["config"]["teach"]["augmenter"] == name
-    assert type(load_policy(run).augmenter) is AUGMENTERS[name]
+    assert type(load_policy(run).augmenter) is AUGMENTERS.load(name)
     assert cli.main(["train", "--resume", str(run), "--teach.augmenter", "dda" if name == "neural" else "neural"]) == 2
     assert "teach.augmenter" in capsys.readouterr().err

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import small
 import torch
 from torch import nn
 
 from teachaugment.algorithm import frozen
-from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.config.resolve import Config
 from teachaugment.engine import build
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.precision import LowPrecision, Precision
@@ -23,8 +24,7 @@ TINY = {
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: key for key in values}))
+    return small.settings(TINY, changed)
 
 
 class WithoutNorm(nn.Module):

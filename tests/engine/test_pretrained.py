@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 import torch
 
-from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.config.resolve import Config
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.pretrained import Renormalized, load_teacher
@@ -23,8 +24,7 @@ TINY = {
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: key for key in values}))
+    return small.settings(TINY, changed)
 
 
 @pytest.fixture(scope="module")

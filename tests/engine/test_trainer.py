@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 import torch
 from PIL import Image
 
-from teachaugment.config.resolve import Config, Layer, read_yaml, resolve
+from teachaugment.config.resolve import Config, read_yaml, resolve
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer, slow_input
@@ -32,24 +33,19 @@ def one_thread():
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: key for key in values}))
+    return small.settings(TINY, changed)
 
 
 def few_tests(trainer: Trainer) -> Trainer:
-    """Training is what matters here: evaluate on 100 images."""
-    trainer.data.test = trainer.data.test.select(torch.arange(100))
-    return trainer
+    return small.few_tests(trainer, 100)
 
 
 def train(path: Path, **changed: Any) -> dict[str, Any]:
-    config = tiny(output=str(path), **changed)
-    return run(few_tests(build.build(config)), directory.create_run(config))
+    return small.train(tiny(output=str(path), **changed), tests=100)
 
 
 def go_on(path: Path, **changed: Any) -> dict[str, Any]:
-    trainer, path = restore.resume(tiny(output=str(path), **changed), path)
-    return run(few_tests(trainer), path)
+    return small.go_on(tiny(output=str(path), **changed), path, tests=100)
 
 
 def log_lines(path: Path) -> list[dict[str, Any]]:

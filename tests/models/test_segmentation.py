@@ -3,6 +3,7 @@ from __future__ import annotations
 import urllib.error
 
 import pytest
+import small
 import torch
 from torch import nn
 
@@ -11,7 +12,7 @@ from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.errors import UserError
 from teachaugment.models import BACKBONES, SEGMENTERS
-from teachaugment.tasks.segmentation import Segmentation
+from teachaugment.tasks.segmentation.task import Segmentation
 
 SMALL = [f"{head}-{backbone}" for head in SEGMENTERS for backbone in ("resnet-18", "mobilenet-v3")]
 LARGE = [f"{head}-{backbone}" for head in SEGMENTERS for backbone in ("resnet-50", "resnet-101")]
@@ -27,7 +28,7 @@ def features(name: str) -> int:
 @pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
 def test_a_step_of_both_updates_at_small_size(name):
     torch.manual_seed(0)
-    network, task = models.create(name, 4), Segmentation(list("abcd"), (0.5,) * 3, (0.2,) * 3)
+    network, task = models.create(name, 4), Segmentation(small.dataset("abcd", (0.5,) * 3, (0.2,) * 3))
     teach = TeachAugment(network, normalize=task.normalize, n_inner=1)
     batch = Batch(torch.rand(2, 3, 48, 40), None, torch.randint(4, (2, 48, 40)))
     loss, output, _ = task.forward(network, batch, teach.augment, torch.Generator())

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 import torch
 from teachaugment.strategies.named import PLAIN, STRATEGIES, fixed_augmentation
 from torch import Tensor, nn
 
 from teachaugment.batch import Batch
-from teachaugment.config.resolve import SETTINGS, Config, Layer, resolve
+from teachaugment.config.resolve import SETTINGS, Config
 from teachaugment.config.sections import AugmentConfig
 from teachaugment.data.folder import FolderSource
 from teachaugment.data.splits import DataSet
@@ -34,8 +35,7 @@ TINY = {
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: f"--{key}" for key in values}))
+    return small.settings(TINY, changed)
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,19 @@ from __future__ import annotations
 import math
 
 import pytest
+import small
 import torch
 from torch import nn
 
 from teachaugment.batch import Batch
-from teachaugment.tasks.classification import Classification, ClassificationMeter
+from teachaugment.tasks.classification.meter import ClassificationMeter
+from teachaugment.tasks.classification.task import Classification
 
 CPU = torch.device("cpu")
 
 
 def task(**options: object) -> Classification:
-    return Classification(["a", "b"], (0.5, 0.4, 0.3), (0.2, 0.2, 0.1), **options)  # type: ignore[arg-type]
+    return Classification(small.dataset(["a", "b"]), **options)  # type: ignore[arg-type]
 
 
 def batch(n: int = 4) -> Batch:
@@ -45,7 +47,7 @@ def test_the_strategy_sees_no_padding():
 
     made = task(crop=4)
     g = torch.Generator().manual_seed(0)
-    _, _, seen = made.forward(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), made.before(white, g), strategy, g)
+    _, _, seen = small.one_step(made, nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), white, strategy, g)
     assert saw == [1.0]
     black = made.normalize(torch.zeros(1, 3, 8, 8))
     assert torch.allclose(seen.image, black.expand_as(seen.image))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import small
 import torch
 from torch import nn
 
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import SimSiam
-from teachaugment.tasks.collapse import effective_rank, spread
-from teachaugment.tasks.self_supervised import SelfSupervised
+from teachaugment.tasks.self_supervised.collapse import effective_rank, spread
+from teachaugment.tasks.self_supervised.simsiam import SelfSupervised
 
 
 def test_spread_is_one_in_all_directions_and_zero_in_one():
@@ -40,7 +41,7 @@ def outputs(constant: bool):
 
 @pytest.mark.parametrize("constant", [False, True])
 def test_a_collapsed_network_is_said_and_a_healthy_one_is_not(constant):
-    task = SelfSupervised(["a"], (0.5,) * 3, (0.5,) * 3)
+    task = SelfSupervised(small.dataset(["a"], (0.5,) * 3, (0.5,) * 3))
     meter = task.meter(torch.device("cpu"))
     meter.update(outputs(constant), Batch(torch.zeros(64, 3, 2, 2)), torch.tensor(-0.5))
     said = task.warning(meter.compute())
@@ -51,7 +52,7 @@ def test_a_collapsed_network_is_said_and_a_healthy_one_is_not(constant):
 
 def test_outputs_along_one_line_are_a_collapse_though_they_spread():
     """Two opposite clusters: the spread is that of a healthy network, the rank is not."""
-    task = SelfSupervised(["a"], (0.5,) * 3, (0.5,) * 3)
+    task = SelfSupervised(small.dataset(["a"], (0.5,) * 3, (0.5,) * 3))
     line = torch.where(torch.rand(64, 1) < 0.5, -1.0, 1.0) * torch.randn(1, 16)
     assert spread(line) > 0.5
     assert task.warning({"spread": float(spread(line)), "rank": float(effective_rank(line))})

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import small
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import SimSiam
-from teachaugment.tasks.momentum import BYOL, MoCo
-from teachaugment.tasks.self_supervised import distance
+from teachaugment.tasks.self_supervised.momentum import BYOL, MoCo
+from teachaugment.tasks.self_supervised.simsiam import distance
 
-ABOUT = ["a", "b"], (0.5, 0.5, 0.5), (0.2, 0.2, 0.2)
+DATA = small.dataset(["a", "b"], (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 
 
 def network(hidden: int = 8) -> SimSiam:
@@ -20,13 +21,12 @@ def network(hidden: int = 8) -> SimSiam:
 
 
 def forward(task, model, n: int = 8):
-    g = torch.Generator().manual_seed(0)
-    return task.forward(model, task.before(Batch(torch.rand(n, 3, 8, 8)), g), lambda b: b, g)
+    return small.one_step(task, model, Batch(torch.rand(n, 3, 8, 8)))
 
 
 def test_byol_compares_with_the_average_and_moves_it():
     target = network()
-    task = BYOL(*ABOUT, momentum=0.9)
+    task = BYOL(DATA, momentum=0.9)
     task.begin(target)
     before = [p.clone() for p in task.average.model.parameters()]
     loss, _, seen = forward(task, target)
@@ -34,8 +34,8 @@ def test_byol_compares_with_the_average_and_moves_it():
     assert all(p.grad is None for p in task.average.model.parameters())
     assert all(p.grad is not None for p in target.parameters())
     with torch.no_grad():
-        views = target(seen.image), target(seen.second)
-        others = task.average.model(seen.image), task.average.model(seen.second)
+        views = target(seen.image), target(seen.others[0])
+        others = task.average.model(seen.image), task.average.model(seen.others[0])
     assert loss.item() == pytest.approx(distance(views, others).item(), abs=1e-5)
     with torch.no_grad():
         for p in target.parameters():
@@ -46,16 +46,16 @@ def test_byol_compares_with_the_average_and_moves_it():
 
 
 def moco(**options) -> MoCo:
-    return MoCo(*ABOUT, dim=16, queue=20, **options)
+    return MoCo(DATA, dim=16, queue=20, **options)
 
 
 def test_mocos_loss_is_that_of_telling_the_other_view_from_the_queue():
     target, task = network(0), moco(temperature=0.5)
     task.begin(target)
     loss, output, seen = forward(task, target)
-    query = F.normalize(output.prediction, dim=1)
+    query = F.normalize(output[0].prediction, dim=1)
     with torch.no_grad():
-        key = F.normalize(task.average.model(seen.second).projection, dim=1)
+        key = F.normalize(task.average.model(seen.others[0]).projection, dim=1)
     likeness = torch.cat([(query * key).sum(1, keepdim=True), query @ task.queue.T], 1) / 0.5
     assert loss.item() == pytest.approx(-likeness.log_softmax(1)[:, 0].mean().item(), abs=1e-5)
     loss.backward()

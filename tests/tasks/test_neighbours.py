@@ -5,7 +5,7 @@ import torch
 
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import Embedding
-from teachaugment.tasks.neighbours import NeighbourMeter, vote
+from teachaugment.tasks.self_supervised.neighbours import NeighbourMeter, vote
 
 CPU = torch.device("cpu")
 

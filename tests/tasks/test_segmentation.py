@@ -3,19 +3,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import small
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_jaccard_index
 
 from teachaugment.batch import IGNORE, Batch
-from teachaugment.tasks.segmentation import AUXILIARY, Segmentation, SegmentationMeter, sliding
+from teachaugment.config.sections import Config
+from teachaugment.tasks.segmentation.meter import SegmentationMeter
+from teachaugment.tasks.segmentation.sliding import sliding
+from teachaugment.tasks.segmentation.task import AUXILIARY, Segmentation
 
 CPU = torch.device("cpu")
 
 
 def task(**options: Any) -> Segmentation:
-    return Segmentation(["a", "b", "c"], (0.5, 0.4, 0.3), (0.2, 0.2, 0.1), **options)
+    return Segmentation(small.dataset(["a", "b", "c"]), **options)
 
 
 def batch(n: int = 4, size: int = 8) -> Batch:
@@ -45,13 +49,13 @@ def test_image_and_mask_are_mirrored_together():
 
 def test_the_augmenter_gets_no_context():
     made = task()
-    assert made.contexts is None and made.before(batch(), torch.Generator()).label is None
+    assert "num_classes" not in made.teaching(Config()) and made.before(batch(), torch.Generator()).label is None
 
 
 def test_shifted_masks_are_ignored_where_the_image_was_padded():
     x = Batch(torch.ones(32, 3, 8, 8), None, torch.zeros(32, 8, 8, dtype=torch.int64))
     made = task(flip=False, crop=3)
-    _, _, seen = made.forward(nn.Conv2d(3, 3, 1), x, lambda b: b, torch.Generator().manual_seed(0))
+    _, _, seen = small.one_step(made, nn.Conv2d(3, 3, 1), x)
     black = made.normalize(torch.zeros(1, 3, 1, 1))[0, 0]
     assert torch.equal(seen.mask == IGNORE, seen.image[:, 0] == black) and (seen.mask == IGNORE).any()
 
@@ -75,7 +79,7 @@ def test_a_batch_without_any_known_pixel_has_no_loss():
 
 def test_an_auxiliary_head_counts_with_its_weight():
     x, network = batch(), TwoHeads()
-    loss, output, _ = task(flip=False).forward(network, x, lambda b: b, torch.Generator())
+    loss, output, _ = small.one_step(task(flip=False), network, x)
     main, auxiliary = (F.cross_entropy(head, x.mask, ignore_index=IGNORE) for head in output)
     assert loss.item() == pytest.approx((main + AUXILIARY * auxiliary).item(), rel=1e-6)
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import small
 import torch
 from PIL import Image
 from torch import nn
@@ -15,7 +16,7 @@ from torch import nn
 from teachaugment import TeachAugment
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.commands import cli
-from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.config.resolve import Config
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.run import run
@@ -28,20 +29,13 @@ TINY = {
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: key for key in values}))
-
-
-def few_tests(trainer: Any) -> Any:
-    trainer.data.test = trainer.data.test.select(torch.arange(40))
-    return trainer
+    return small.settings(TINY, changed)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    config = tiny(output=str(path))
-    run(few_tests(build.build(config)), directory.create_run(config))
+    small.train(tiny(output=str(path)), tests=40)
     return path
 
 
@@ -64,12 +58,12 @@ def test_the_report_speaks_of_iou(finished, capsys):
 def test_a_resumed_run_equals_the_uninterrupted_one(finished, tmp_path):
     path = tmp_path / "run"
     config = tiny(output=str(path))
-    trainer = few_tests(build.build(config))
+    trainer = small.few_tests(build.build(config), 40)
     directory.create_run(config)
     trainer.train_epoch(TrainingDisplay(trainer.total_steps))
     checkpoint.save(path / checkpoint.LAST, trainer.state_dict())
     resumed, _ = restore.resume(config, path)
-    run(few_tests(resumed), path)
+    run(small.few_tests(resumed, 40), path)
     first, second = (checkpoint.load(place / checkpoint.LAST) for place in (finished, path))
     for part in ("target", "teach"):
         a, b = (torch.cat([t.double().flatten() for t in _tensors(state[part])]) for state in (first, second))
@@ -86,7 +80,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 def test_a_run_is_evaluated_again(finished, monkeypatch):
     real = build.load_data
-    monkeypatch.setattr(build, "load_data", lambda config: few_tests(SimpleNamespace(data=real(config))).data)
+    monkeypatch.setattr(build, "load_data", lambda *given: small.few_tests(SimpleNamespace(data=real(*given)), 40).data)
     result = restore.evaluate_run(tiny(output=str(finished)), finished, "last", None)
     assert result["metric"] == "miou" and result["test"]["target"]["images"] == 40
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import pytest
+import small
 import torch
 from torch import nn
 
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import Embedding, SimSiam
-from teachaugment.tasks.self_supervised import SelfSupervised, distance
+from teachaugment.tasks.self_supervised.simsiam import SelfSupervised, distance
 
 CPU = torch.device("cpu")
 
 
 def task(**options: object) -> SelfSupervised:
-    return SelfSupervised(["a", "b"], (0.5, 0.4, 0.3), (0.2, 0.2, 0.1), **options)  # type: ignore[arg-type]
+    return SelfSupervised(small.dataset(["a", "b"]), **options)  # type: ignore[arg-type]
 
 
 def batch(n: int = 8) -> Batch:
@@ -26,24 +27,24 @@ def network() -> SimSiam:
 
 def test_before_makes_two_different_views_in_range():
     made = task().before(batch(), torch.Generator().manual_seed(0))
-    assert made.second is not None and made.mask is None and made.label is not None
-    for view in (made.image, made.second):
+    assert len(made.others) == 1 and made.mask is None and made.label is not None
+    for view in (made.image, made.others[0]):
         assert view.shape == (8, 3, 16, 16) and view.min() >= 0 and view.max() <= 1
-    assert not torch.equal(made.image, made.second)
+    assert not torch.equal(made.image, made.others[0])
     again = task().before(batch(), torch.Generator().manual_seed(0))
-    assert torch.equal(made.image, again.image) and torch.equal(made.second, again.second)
+    assert torch.equal(made.image, again.image) and torch.equal(made.others[0], again.others[0])
 
 
 def test_everything_off_leaves_the_images():
     x = batch()
     made = task(flip=False, area=1.0, jitter=0, grey=0, blur=0).before(x, torch.Generator())
-    assert torch.equal(made.image, x.image) and torch.equal(made.second, x.image)
+    assert torch.equal(made.image, x.image) and torch.equal(made.others[0], x.image)
 
 
 def test_crops_that_come_with_the_batch_are_not_cropped_again():
     x = batch().replace(others=(torch.rand(8, 3, 16, 16),))
     made = task(flip=False, area=0.2, jitter=0, grey=0, blur=0).before(x, torch.Generator())
-    assert torch.equal(made.image, x.image) and torch.equal(made.second, x.second)
+    assert torch.equal(made.image, x.image) and torch.equal(made.others[0], x.others[0])
 
 
 def test_the_distance_is_the_symmetrised_negative_cosine():
@@ -66,7 +67,7 @@ def test_the_projections_get_no_gradient_from_the_loss():
         return output
 
     g = torch.Generator().manual_seed(0)
-    loss, _, seen = made.forward(spy, made.before(batch(), g), lambda b: b, g)
+    loss, _, seen = small.one_step(made, spy, batch(), generator=g)
     parameters = list(model.parameters())
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True)
     one, two = kept
@@ -83,7 +84,7 @@ def test_the_projections_get_no_gradient_from_the_loss():
     through = distance((one, two), (one, two))  # without it the gradient would be another one
     others = torch.autograd.grad(through, parameters)
     assert not all(torch.allclose(mine, other, atol=1e-4) for mine, other in zip(gradients, others, strict=True))
-    assert seen.second is not None
+    assert len(seen.others) == 1
 
 
 def test_the_strategy_gets_both_views_and_the_model_normalised_ones():
@@ -98,6 +99,6 @@ def test_the_strategy_gets_both_views_and_the_model_normalised_ones():
         return model(image)
 
     g = torch.Generator().manual_seed(0)
-    made.forward(spy, made.before(batch(), g), strategy, g)
+    small.one_step(made, spy, batch(), strategy, g)
     assert torch.equal(saw[0], made.normalize(torch.zeros(8, 3, 16, 16)))
     assert torch.equal(saw[1], made.normalize(torch.ones(8, 3, 16, 16)))

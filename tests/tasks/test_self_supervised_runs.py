@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 import torch
 
 from teachaugment.commands.cli import main
-from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.config.resolve import Config
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer
@@ -25,18 +26,15 @@ TINY = {
 
 
 def tiny(**changed: Any) -> Config:
-    values = {**TINY, **{key.replace("__", "."): value for key, value in changed.items()}}
-    return resolve(Layer(values, {key: key for key in values}))
+    return small.settings(TINY, changed)
 
 
 def few_tests(trainer: Trainer) -> Trainer:
-    trainer.data.test = trainer.data.test.select(torch.arange(50))
-    return trainer
+    return small.few_tests(trainer, 50)
 
 
 def train(path: Path, **changed: Any) -> dict[str, Any]:
-    config = tiny(output=str(path), **changed)
-    return run(few_tests(build.build(config)), directory.create_run(config))
+    return small.train(tiny(output=str(path), **changed), tests=50)
 
 
 def same(a: Any, b: Any) -> bool:
