@@ -66,7 +66,9 @@ def test_every_shape_is_painted_at_its_place_in_its_colour(shape, inside, outsid
     assert (pixels[away_y, away_x] == 255).all()
 
 
-@pytest.mark.parametrize(("anchor", "sides"), [("start", [False, True]), ("end", [True, False]), ("middle", [True, True])])
+@pytest.mark.parametrize(
+    ("anchor", "sides"), [("start", [False, True]), ("end", [True, False]), ("middle", [True, True])]
+)
 def test_a_text_lies_on_the_side_of_its_anchor_and_above_its_baseline(anchor, sides):
     made = picture(Drawing(100, 40, [Text(50, 30, "MMMM", "ink", anchor)], ""), {"ink": Style((0, 0, 0))})
     dark = np.asarray(made)[..., 0] < 128

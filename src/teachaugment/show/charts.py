@@ -162,7 +162,7 @@ def strip(values: Sequence[float], axis: Axis, center: float, unit: str = "") ->
     if not values:
         return None
     low, left, middle, right, high = (axis.at(quantile(values, share)) for share in (0.05, 0.25, 0.5, 0.75, 0.95))
-    shapes = [
+    shapes: list[Shape] = [
         Line(axis.at(center), 0, axis.at(center), 16, "zero"),
         Line(low, 8, high, 8, "whisker"),
         Rectangle(left, 4, max(right - left, 0.5), 8, "box"),

@@ -135,7 +135,9 @@ def test_the_picture_has_a_dot_for_each_value(summary):
     values = [v for s in strategies for v in s["values"].values()]
     places = panel(values, 0)
     shift = left + 3 - places.at(min(values))  # the leftmost dot tells where the panel begins
-    assert all(seen[round(places.at(value) + shift) - 3 : round(places.at(value) + shift) + 4].any() for value in values)
+    assert all(
+        seen[round(places.at(value) + shift) - 3 : round(places.at(value) + shift) + 4].any() for value in values
+    )
     assert not seen[round(places.at(58) + shift)]  # no seed has 58 %
     differences = panel(
         [0.0, *strategies[1]["difference"]["values"].values(), *strategies[1]["difference"]["interval"]], 0
