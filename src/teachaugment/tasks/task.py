@@ -48,9 +48,7 @@ class Task:
 
     metric: ClassVar[str]  # the name in a meter's result that says how good a model is; higher is better
     shown: ClassVar[tuple[str, ...]] = ("loss",)  # the numbers of a training epoch that a person wants to see
-    refers: ClassVar[bool] = (
-        False  # its metrics compare with the training split, to which a meter must ``refer`` first
-    )
+    refers: ClassVar[bool] = False  # its metrics compare with the training split, to which a meter must ``refer`` first
     predicts_pictures: ClassVar[bool] = False  # what it predicts for an image is a picture itself
     fixed_size: ClassVar[bool] = True  # a trained network takes images of one size only
     pool: ClassVar[int] = 16  # images from which each one of a picture is chosen

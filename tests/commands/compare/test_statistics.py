@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from teachaugment.commands.compare import report
-from teachaugment.commands.compare.picture import GAP, PANEL, draw, panel, ticks
+from teachaugment.commands.compare.picture import GAP, PANEL, draw, drawing, panel
 from teachaugment.commands.compare.statistics import Group, interval, summarize, t_quantile
 from teachaugment.errors import UserError
 from teachaugment.show.table import markdown
@@ -134,18 +134,22 @@ def test_the_picture_has_a_dot_for_each_value(summary):
     left = min(columns)
     values = [v for s in strategies for v in s["values"].values()]
     places = panel(values, 0)
-    shift = left + 3 - places.x(min(values))  # the leftmost dot tells where the panel begins
-    assert all(seen[round(places.x(value) + shift) - 3 : round(places.x(value) + shift) + 4].any() for value in values)
-    assert not seen[round(places.x(58) + shift)]  # no seed has 58 %
+    shift = left + 3 - places.at(min(values))  # the leftmost dot tells where the panel begins
+    assert all(
+        seen[round(places.at(value) + shift) - 3 : round(places.at(value) + shift) + 4].any() for value in values
+    )
+    assert not seen[round(places.at(58) + shift)]  # no seed has 58 %
     differences = panel(
         [0.0, *strategies[1]["difference"]["values"].values(), *strategies[1]["difference"]["interval"]], 0
     )
     for value in strategies[1]["difference"]["values"].values():
-        place = round(differences.x(value) + shift + PANEL + GAP)
+        place = round(differences.at(value) + shift + PANEL + GAP)
         assert seen[place - 3 : place + 4].any()
 
 
-def test_ticks_are_round_numbers_inside():
-    assert ticks(49.3, 61) == [50, 52, 54, 56, 58, 60]
-    assert ticks(-1.2, 6.5) == [0, 2, 4, 6] or ticks(-1.2, 6.5) == [0.0, 2.0, 4.0, 6.0]
-    assert len(ticks(0.0, 0.02)) > 3
+def test_the_colour_of_an_interval_says_which_side_of_zero_it_is_on(groups):
+    for shift, look in ((0.2, "better"), (-0.2, "worse"), (0.0, "open")):
+        moved = {s: {**r, "test": {"target": r["test"]["target"] + shift}} for s, r in groups[1].rows.items()}
+        made = summarize([groups[0], Group("ours", "ours", moved)])
+        looks = {shape.look for shape in drawing({"title": "t", "flags": [], **made, "note": ""}).shapes}
+        assert looks & {"better", "worse", "open"} == {look}

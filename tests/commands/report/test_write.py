@@ -64,7 +64,21 @@ def test_names_of_strangers_stay_text(run):
     text, page = read(run / REPORT)
     assert page.scripts == 1
     assert "&lt;script&gt;alert(1)" in text and "<script>alert" not in text
-    assert "quote &quot; &amp; &lt;b&gt;" in text
+    assert "quote &#34; &amp; &lt;b&gt;" in text
+
+
+def test_names_and_settings_of_a_run_stay_text(run, tmp_path):
+    nasty = tmp_path / '<script>alert(2)<b> & "quotes"'
+    nasty.mkdir()
+    shutil.copy(run / "log.jsonl", nasty)
+    config = (run / "config.yaml").read_text()
+    (nasty / "config.yaml").write_text(re.sub(r"path: .*", 'path: "<script>alert(3)</script>"', config))
+    for runs in ([nasty], [nasty, run]):
+        assert main(["report", *map(str, runs), "-o", str(tmp_path / "page.html")]) == 0
+        text, page = read(tmp_path / "page.html")
+        assert page.scripts == 1 and "<script>alert" not in text and "<b> &" not in text
+        assert "&lt;script&gt;alert(2)&lt;b&gt; &amp; &#34;quotes&#34;" in text
+        assert "&lt;script&gt;alert(3)&lt;/script&gt;" in text
 
 
 def test_there_is_a_frame_for_each_snapshot_and_they_differ(run):

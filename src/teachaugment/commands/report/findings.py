@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
 from teachaugment.commands.report import diagnosis
 from teachaugment.commands.report.diagnosis import Finding
@@ -16,9 +15,7 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
     found: list[Finding] = []
     accuracy = seen.accuracy if seen is not None else {}
     result = record.result("target")
-    test, of = result.get("accuracy"), ""
-    if test is None:
-        test, of = result.get("pixel_accuracy"), "the pixels of "
+    test, of = result.get(record.task.share_right or ""), record.task.share_of
     if record.learns:
         if seen is not None and seen.change is not None:
             found.append(diagnosis.still_identity(seen.change))
@@ -42,17 +39,3 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
     if (spread := record.final("train", "spread")) is not None:
         found.append(diagnosis.representations_differ(spread))
     return sorted(found, key=lambda finding: finding.fine)
-
-
-def shown(found: list[Finding]) -> str:
-    if not found:
-        return "<p>There is nothing to judge yet.</p>"
-    items = []
-    for f in found:
-        advice = f"<p class=advice><b>Try:</b> {escape(f.advice)}</p>" if f.advice else ""
-        kind, word = ("fine", "fine") if f.fine else ("problem", "look at this")
-        items.append(
-            f'<li class="{kind}"><span class="mark">{word}</span><div><h3>{escape(f.title)}</h3>'
-            f"<p>{escape(f.sentence)}</p>{advice}</div></li>"
-        )
-    return f'<ul class="findings">{"".join(items)}</ul>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from html import escape
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,24 @@ from torch import Tensor
 
 SIDE = 96  # most pixels of an image's longer side
 EXACT = 64  # up to this size images are kept as they are, pixel by pixel
+
+
+@dataclass(frozen=True)
+class InlineImage:
+    """What an ``img`` element needs."""
+
+    source: str  # a data URI
+    alt: str
+    width: int
+    height: int
+    exact: bool  # enlarged pixel by pixel
+
+
+def inline_image(images: Tensor, alt: str) -> InlineImage:
+    """Rows of images [R, N, 3, H, W] as one image."""
+    exact = max(images.shape[3:]) <= EXACT
+    whole = sheet(images)
+    return InlineImage(data_uri(whole, exact), alt, whole.shape[2], whole.shape[1], exact)
 
 
 def sheet(images: Tensor, gap: int = 1) -> Tensor:
@@ -47,14 +65,3 @@ def data_uri(image: Tensor, exact: bool) -> str:
         picture.save(file, "JPEG", quality=85)
     kind = "png" if exact else "jpeg"
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def img(images: Tensor, alt: str, attributes: str = "") -> str:
-    """Rows of images [R, N, 3, H, W] as one element."""
-    exact = max(images.shape[3:]) <= EXACT
-    whole = sheet(images)
-    crisp = ' class="crisp"' if exact else ""
-    return (
-        f'<img src="{data_uri(whole, exact)}" alt="{escape(alt, quote=True)}" width="{whole.shape[2]}" '
-        f'height="{whole.shape[1]}"{crisp}{attributes}>'
-    )

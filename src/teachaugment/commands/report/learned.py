@@ -1,154 +1,141 @@
-"""The parts of a page that show what was learned and who recognises it: pictures, distributions, colours, mistakes."""
+"""What was learned and who recognises it: pictures, distributions, colours, disagreements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from teachaugment.commands.report.charts import bar, heat, histogram, quantile, strip
 from teachaugment.commands.report.cube import cube
 from teachaugment.commands.report.frames import Film
-from teachaugment.commands.report.images import img
+from teachaugment.commands.report.images import InlineImage, inline_image
 from teachaugment.commands.report.observe import Disagreement, Observation
-from teachaugment.commands.report.record import Record
 from teachaugment.show import pictures
+from teachaugment.show.charts import Axis, Figure, histogram, quantile, strip
+from teachaugment.show.drawing import Drawing
 
-SHOWN = 20  # classes in a table
-CONFUSIONS = 12  # pairs of classes in a list
+CLASSES = 20  # in a table
+PARTS = 4  # of the augmentation whose probability is the same for all classes
+SYMBOLS = {"color": ("c", "colour"), "geometric": ("g", "geometry")}  # the paper's index of p, and a word
 
 
-def film(film: Film) -> str:
-    """Originals above draws, and a slider over the frames where there are several."""
-    last = len(film.frames) - 1
-    columns = film.originals.shape[0]
-    names = "".join(f'<span title="{escape(name, quote=True)}">{escape(name)}</span>' for name in film.names)
-    pictures = []
-    for k, (name, draws) in enumerate(film.frames):
+@dataclass(frozen=True)
+class FilmImages:
+    """Originals above draws of each frame."""
+
+    names: list[str]
+    columns: int
+    draws: int
+    originals: InlineImage
+    frames: list[tuple[str, InlineImage]]  # the last one is shown first
+
+
+def film_images(film: Film) -> FilmImages:
+    frames = []
+    for name, draws in film.frames:
         alt = f"{len(draws)} augmented versions of each image above, {name}"
-        hidden = "" if k == last else " hidden"
-        pictures.append(img(draws, alt, f' data-name="{escape(name, quote=True)}"{hidden}'))
-    slider = ""
-    if last > 0:
-        slider = (
-            f'<div class="slider"><label for="moment">Snapshot</label><input type="range" id="moment" min="0" '
-            f'max="{last}" value="{last}" step="1" aria-valuetext="{escape(film.frames[last][0], quote=True)}">'
-            f'<output for="moment">{escape(film.frames[last][0])}</output>'
-            '<button type="button" id="play">Play</button></div>'
-        )
-    return (
-        f'{slider}<div class="scroll"><div class="film" style="--columns:{columns}"><p class="row">original</p>'
-        f"{img(film.originals[None], 'original training images: ' + ', '.join(film.names))}"
-        f'<p class="names" aria-hidden="true">{names}</p>'
-        f'<p class="row">augmented, {len(film.frames[last][1])} draws</p>'
-        f'<div class="frames">{"".join(pictures)}</div></div></div>'
-    )
+        frames.append((name, inline_image(draws, alt)))
+    originals = inline_image(film.originals[None], "original training images: " + ", ".join(film.names))
+    return FilmImages(film.names, len(film.originals), len(film.frames[-1][1]), originals, frames)
 
 
-def distributions(seen: Observation, classes: Sequence[str]) -> str:
+class ClassRow(NamedTuple):
+    name: str
+    shares: list[float]  # how often each part acts
+    strips: list[Drawing | None]  # what it does
+
+
+@dataclass(frozen=True)
+class Distributions:
     """All images together as histograms, then each class in a row."""
-    parts = []
-    for name, q in seen.quantities.items():
-        parts.append(histogram(name.capitalize(), known(q.values.tolist()), q.unit, center=q.neutral))
-    charts = f'<div class="smalls">{"".join(parts)}</div>' if any(parts) else ""
-    return charts + class_table(seen, classes)
+
+    histograms: list[Figure]
+    parts: list[tuple[str, str]]  # the index of p, where the paper has one, and the name
+    quantities: list[str]
+    rows: list[ClassRow]
+    note: str
 
 
-def class_table(seen: Observation, classes: Sequence[str]) -> str:
-    """How often each part acts and what it does, for each class; of many classes those with the largest difference."""
+def distributions(seen: Observation, classes: Sequence[str]) -> Distributions | None:
+    """How often each part acts and what it does; of many classes those with the largest difference."""
     per_class = {name: p for name, p in seen.probabilities.items() if len(p) == len(classes) > 1}
-    rows: list[tuple[str, int | None]] = [(name, k) for k, name in enumerate(classes)] if per_class else []
+    alike = {name: p for name, p in list(seen.probabilities.items())[:PARTS] if len(p) == 1}
+    shares = per_class or alike
+    if not shares and not seen.quantities:
+        return None
+    figures = [histogram(name.capitalize(), known(q.values), q.unit, q.neutral) for name, q in seen.quantities.items()]
+    shown: list[int | None] = [None]
     note = ""
-    if len(rows) > SHOWN:
-        shares = list(per_class.values())
-        order = sorted(range(len(classes)), key=lambda k: sum(p[k] for p in shares))
-        few = [*order[: SHOWN // 2], *order[-SHOWN // 2 :]]
-        rows = [(classes[k], k) for k in few]
-        note = f"<p class=note>{SHOWN} of {len(classes)} classes: those augmented least often and most often.</p>"
-    if not rows:
-        rows = [("all images", None)]
-    short = {"color": "p<sub>c</sub> colour", "geometric": "p<sub>g</sub> geometry"}
-    shown = per_class or {name: p for name, p in list(seen.probabilities.items())[:4] if len(p) == 1}
-    heads = [short.get(name, escape(name)) for name in shown] + [escape(name) for name in seen.quantities]
-    limits = {}
-    for name, q in seen.quantities.items():
-        values = known(q.values.tolist())
-        limits[name] = (quantile(values, 0.01), quantile(values, 0.99)) if values else (0.0, 1.0)
+    if per_class:
+        order = list(range(len(classes)))
+        if len(order) > CLASSES:
+            order.sort(key=lambda k: sum(p[k] for p in per_class.values()))
+            order = [*order[: CLASSES // 2], *order[-CLASSES // 2 :]]
+            note = f"{CLASSES} of {len(classes)} classes: those augmented least often and most often."
+        shown = [*order]
+    rows = [
+        ClassRow("all images" if k is None else classes[k], [p[k or 0] for p in shares.values()], strips(seen, k))
+        for k in shown
+    ]
+    return Distributions(
+        [figure for figure in figures if figure is not None],
+        [SYMBOLS.get(name, ("", name)) for name in shares],
+        list(seen.quantities),
+        rows,
+        note,
+    )
+
+
+def strips(seen: Observation, label: int | None) -> list[Drawing | None]:
+    """The distribution of each quantity in one class or in all, on an axis that all classes share."""
     labels = torch.tensor(seen.labels)
-    body = []
-    for name, k in rows:
-        cells = [f"<td>{bar(p[k or 0])}</td>" for p in shown.values()]
-        for key, q in seen.quantities.items():
-            mine = q.values if k is None else q.values[labels == k]
-            low, high = limits[key]
-            low, high = min(low, q.neutral), max(high, q.neutral)
-            cells.append(f"<td>{strip(known(mine.tolist()), low, high, q.neutral, q.unit)}</td>")
-        body.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
-    if not heads:
-        return ""
-    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
-    return (
-        '<div class="scroll"><table class="learned"><caption>Line: 5 to 95 % of the images to which the part is '
-        "applied; box: the middle half; mark: the median; the thin upright line means no change</caption>"
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>{note}"
-    )
+    made = []
+    for q in seen.quantities.values():
+        values = known(q.values)
+        low, high = (quantile(values, 0.01), quantile(values, 0.99)) if values else (0.0, 1.0)
+        axis = Axis(min(low, q.neutral), max(high, q.neutral), 0, 100)
+        mine = values if label is None else known(q.values[labels == label])
+        made.append(strip(mine, axis, q.neutral, q.unit))
+    return made
 
 
-def known(values: Sequence[float]) -> list[float]:
-    return [v for v in values if v == v]
+def known(values: Tensor) -> list[float]:
+    """Those of the images to which the part was applied."""
+    return [value for value in values.tolist() if value == value]
 
 
-def colors(seen: Observation) -> str:
+def colors(seen: Observation) -> list[Figure] | None:
+    """The colours of pixels before and after; None where images have no colours."""
     if seen.colors is None:
-        return ""
+        return None
     before, after = seen.colors
-    return f'<div class="cubes">{cube("Original pixels", before)}{cube("After the colour augmentation", after)}</div>'
+    return [cube("Original pixels", before), cube("After the colour augmentation", after)]
 
 
-def hardest(record: Record) -> str:
-    """Each class's accuracy or IoU, the worst first."""
-    result, classes = record.metrics.get("test", {}).get("target", {}), record.metrics.get("classes", [])
-    key = "class_iou" if "class_iou" in result else "class_accuracy"
-    shares = [(s, str(name)) for s, name in zip(result.get(key, []), classes, strict=False) if s is not None]
-    if not shares:
-        return ""
-    shares.sort()
-    rows = "".join(f'<tr><th scope="row">{escape(n)}</th><td>{bar(s)}</td></tr>' for s, n in shares[:SHOWN])
-    what = "IoU" if key == "class_iou" else "accuracy"
-    title = f"{min(SHOWN, len(shares))} hardest of {len(shares)} classes" if len(shares) > SHOWN else "hardest first"
-    caption = f"<caption>{what} on test images, {title}</caption>"
-    return f'<div class="scroll"><table class="plain">{caption}{rows}</table></div>'
+class Opinion(NamedTuple):
+    who: str
+    choice: str
+    sure: float
+    right: bool
 
 
-def confusion(record: Record) -> str:
-    """The matrix, or of many classes the pairs that are taken for each other most often."""
-    matrix: Any = record.metrics.get("test", {}).get("target", {}).get("confusion")
-    classes = [str(name) for name in record.metrics.get("classes", [])]
-    if not matrix or len(matrix) != len(classes):
-        return ""
-    if len(classes) <= SHOWN:
-        return heat(matrix, classes)
-    pairs = [(row[j], i, j, sum(row)) for i, row in enumerate(matrix) for j in range(len(row)) if i != j and row[j]]
-    pairs.sort(reverse=True)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(classes[i])}</th><td>taken for {escape(classes[j])}</td>'
-        f"<td>{n} of {total}</td></tr>"
-        for n, i, j, total in pairs[:CONFUSIONS]
-    )
-    return f'<div class="scroll"><table class="plain"><caption>most frequent mistakes</caption>{rows}</table></div>'
+class Card(NamedTuple):
+    """An image before and after, and what target and teacher think of it."""
+
+    label: str
+    image: InlineImage
+    opinions: list[Opinion]
 
 
-def disagreements(found: Sequence[Disagreement]) -> str:
-    """Cards with the image, before and after, and the two opinions."""
-    cards = []
+def cards(found: Sequence[Disagreement]) -> list[Card] | None:
+    """None where they do not disagree."""
+    made = []
     for d in found:
         pair = torch.stack([pictures.rgb(d.original[None])[0], pictures.rgb(d.augmented[None])[0]])[None]
-        alt = f"{d.label}, original and augmented"
-        opinions = "".join(
-            f'<li class="{"yes" if choice == d.label else "no"}">{who}: {escape(choice)}, {100 * sure:.0f} % sure</li>'
-            for who, (choice, sure) in (("target", d.target), ("teacher", d.teacher))
-        )
-        cards.append(f'<li class="card">{img(pair, alt)}<b>{escape(d.label)}</b><ul>{opinions}</ul></li>')
-    return f'<ul class="cards">{"".join(cards)}</ul>' if cards else ""
+        answers = (("target", d.target), ("teacher", d.teacher))
+        opinions = [Opinion(who, choice, sure, choice == d.label) for who, (choice, sure) in answers]
+        made.append(Card(d.label, inline_image(pair, f"{d.label}, original and augmented"), opinions))
+    return made or None

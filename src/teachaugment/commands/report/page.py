@@ -1,41 +1,70 @@
-"""One page: sections under a heading with links to them, style and script inside, nothing fetched from anywhere."""
+"""Pages from plain data: HTML is in the templates, and every value is escaped there. Nothing is fetched by a page."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from teachaugment.show.drawing import Drawing, svg
+
+TEMPLATES = Path(__file__).with_name("templates")
 
 
 class Section(NamedTuple):
+    """A part of a page under its own heading, with a link to it."""
+
     key: str
     title: str
-    body: str  # HTML; an empty one leaves the section out
+    template: str  # a file in templates
+    content: Any  # what the template shows; None leaves the section out
     intro: str = ""
 
 
-def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:
-    """``title`` and ``foot`` are text; ``lead``, introductions and bodies are HTML."""
-    sections = [section for section in sections if section.body]
-    links = "".join(f'<li><a href="#{s.key}">{escape(s.title)}</a></li>' for s in sections)
-    body = "".join(
-        f'<section id="{s.key}" aria-labelledby="h-{s.key}"><h2 id="h-{s.key}">{escape(s.title)}</h2>'
-        f"{f'<p class=intro>{s.intro}</p>' if s.intro else ''}{s.body}</section>"
-        for s in sections
-    )
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{asset('style.css')}</style></head>"
-        f'<body><a class="skip" href="#main">to the content</a><header><h1>{escape(title)}</h1>{lead}'
-        f'<nav aria-label="sections"><ul>{links}</ul></nav></header><main id="main">{body}</main>'
-        f"<footer><p>{escape(foot)}</p></footer><script>{asset('script.js')}</script></body></html>\n"
-    )
+@dataclass(frozen=True)
+class Page:
+    """A heading with the most important numbers, and sections."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    foot: str
+    numbers: Sequence[tuple[str, str]] = ()  # name and value
+    note: str = ""
+    warning: str = ""
 
 
-def asset(name: str) -> str:
-    return (files("teachaugment.commands.report") / name).read_text(encoding="utf-8")
+def render(page: Page) -> str:
+    """The page as one HTML file, with its style and its script inside."""
+    script = (TEMPLATES / "script.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _environment().get_template("page.html").render(
+        page=page,
+        sections=[section for section in page.sections if section.content is not None],
+        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_hash=digest,
+    )  # fmt: skip
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["svg"] = _svg
+    return environment
+
+
+def _svg(drawing: Drawing, **attributes: str) -> Markup:
+    return Markup(svg(drawing, **attributes))

@@ -7,7 +7,8 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-LEAST_SPREAD = 0.2  # of 1; a collapsed network is near 0
+from teachaugment.tasks.self_supervised import LEAST_SPREAD
+
 LEAST_RANK = 2.0  # one direction would be 1
 
 
