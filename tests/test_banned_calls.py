@@ -12,7 +12,10 @@ PACKAGE = ROOT / "src" / "teachaugment"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 # Where a number fetched from the device would make every step wait for it.
-HOT = ["algorithm.py", "losses.py", "replay.py", "teachers.py", "views.py", "augment/*.py", "augment/rivals/*.py"]
+HOT = [
+    *("algorithm.py", "losses.py", "replay.py", "teachers.py", "view.py"),
+    *("augment/*.py", "augment/rivals/*.py", "objectives/*.py"),
+]
 
 # What runs what a stranger has written: code, pickles, programs of a shell, archives that say where they unpack to.
 RUN_CODE = {
@@ -24,7 +27,7 @@ HARMLESS = {"weights_only": "True", "allow_pickle": "False", "shell": "False", "
 # Calls that have one place, where they are checked.
 OPENERS = {
     "Image.open": {"data/decode.py"},  # formats and sizes
-    "import_module": {"__init__.py", "models/__init__.py"},  # names of this package, from its own tables
+    "import_module": {"__init__.py", "tables.py"},  # names of this package, from its own tables
     "importlib.import_module": set[str](),
 }
 

@@ -119,8 +119,9 @@ def test_snapshots_are_the_replay_of_the_run(run, tmp_path, monkeypatch):
     trainer = build.build(resolve(read_yaml(run / directory.CONFIG)))
     trainer.load_state_dict(checkpoint.load(run / checkpoint.LAST), run)
     batch = Batch(torch.rand(20, 3, 8, 8), torch.arange(20) % 10)
-    monkeypatch.setattr(trainer.teach, "_reseed", lambda *parts: trainer.teach.generator.manual_seed(5))
-    expected = trainer.teach.augment(batch).image
+    teach = trainer.strategy.teach
+    monkeypatch.setattr(teach, "_reseed", lambda *parts: teach.generator.manual_seed(5))
+    expected = teach.augment(batch).image
     assert torch.equal(policy.augment(batch, torch.Generator().manual_seed(5)).image, expected)
 
 
@@ -148,10 +149,10 @@ def test_training_with_a_policy_draws_from_its_augmenter(run, tmp_path, capsys):
     config = resolve(read_yaml(tmp_path / "a" / directory.CONFIG))
     assert config.augment.strategy == "policy" and config.augment.policy == str(run)
     trainer = build.build(config)
-    assert trainer.teach is None
+    assert trainer.strategy.teacher is None
     batch = next(trainer.batches("train", training=True))
     torch.manual_seed(4)
-    made = trainer.augment(batch)
+    made = trainer.strategy.augment(batch)
     augmenter = load_policy(run).augmenter
     with torch.no_grad():
         torch.manual_seed(4)

@@ -24,7 +24,7 @@ from teachaugment.commands import cli
 from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.engine import build, checkpoint, directory, interrupts, processes
-from teachaugment.engine.log import Nowhere
+from teachaugment.engine.log import Silent
 from teachaugment.errors import UserError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -120,7 +120,7 @@ def without_batch_norm(*_: Any, **__: Any) -> nn.Module:
 def trained(settings: Config) -> dict[str, Any]:
     """All that a training leaves, and its losses."""
     trainer = build.build(settings, tiny_data())
-    records = [trainer.train_epoch(Nowhere()) for _ in range(settings.train.epochs)]
+    records = [trainer.train_epoch(Silent()) for _ in range(settings.train.epochs)]
     state = trainer.state_dict()
     return {
         "records": [{key: record.get(key) for key in ("train", "teach")} for record in records],
@@ -194,7 +194,7 @@ def test_gradients_meet_once_in_a_step_however_many_parts_it_has(monkeypatch, tm
         trainer.parallel.register_comm_hook(
             None, lambda state, bucket: calls.append(1) or allreduce_hook(state, bucket)
         )
-        trainer.train_epoch(Nowhere())
+        trainer.train_epoch(Silent())
         return len(calls) - trainer.step
 
     assert Processes(joined(work), tmp_path).results() == [0, 0]
@@ -250,7 +250,7 @@ FAST = ["--batch-size", "4", "--device", "cpu", "--eval-every", "2", "--optim.sc
 
 @pytest.fixture
 def little(monkeypatch):
-    monkeypatch.setattr(build, "load_data", lambda settings: tiny_data())
+    monkeypatch.setattr(build, "load_data", lambda settings, training=True: tiny_data())
 
 
 def command(*arguments: str) -> Callable[[], None]:
@@ -373,7 +373,7 @@ def test_a_killed_process_ends_the_others(little, monkeypatch, tmp_path):
 def test_what_one_process_finds_wrong_before_the_training_the_main_one_says_alone(monkeypatch, tmp_path, broken, says):
     check = directory.check_output
 
-    def load_data(settings: Config) -> DataSet:
+    def load_data(settings: Config, training: bool = True) -> DataSet:
         if broken == "data" and distributed.rank() == 1:
             raise UserError("no such folder")
         return tiny_data()

@@ -33,8 +33,8 @@ def test_a_tensors_summary_shows_what_is_not_finite_and_nothing_else(value):
 def test_finite_numbers_pass():
     for on_nan in ("stop", "skip"):
         finite = Finite(on_nan, CPU)
-        assert finite.update("target", network(), losses(), 1)
-        finite.weights("target", network(), 1)
+        assert finite.update("target", network(), losses())
+        finite.weights("target", network())
         finite.read()
 
 
@@ -56,10 +56,10 @@ def test_the_first_number_that_is_not_finite_is_named(spoil, says, at_once):
     finite = Finite("stop", CPU, at_once)
 
     def steps(begin: int, end: int) -> None:
-        for step in range(begin, end):
-            finite.update("target", module, found, step)
-            finite.weights("target", module, step)
-            finite.update("augmenter", network(), {"objective": torch.zeros(())}, step)
+        for finite.step in range(begin, end):
+            finite.update("target", module, found)
+            finite.weights("target", module)
+            finite.update("augmenter", network(), {"objective": torch.zeros(())})
 
     module, found = network(), losses()
     steps(1, 7)
@@ -74,9 +74,9 @@ def test_the_first_number_that_is_not_finite_is_named(spoil, says, at_once):
 
 def test_skipping_leaves_out_the_update_and_says_so_once_in_a_row():
     finite = Finite("skip", CPU)
-    for step in range(1, 4):
-        assert not finite.update("augmenter", network(), {"color_distance": torch.tensor(math.nan)}, step)
-    assert finite.update("augmenter", network(), {"color_distance": torch.tensor(1.0)}, 4)
+    for finite.step in range(1, 4):
+        assert not finite.update("augmenter", network(), {"color_distance": torch.tensor(math.nan)})
+    assert finite.update("augmenter", network(), {"color_distance": torch.tensor(1.0)})
     assert finite.skipped == 3
     assert finite.news == ["step 1: the augmenter's color_distance is not finite; the augmenter's update is skipped"]
 
@@ -85,14 +85,14 @@ def test_a_weight_cannot_be_skipped():
     finite, module = Finite("skip", CPU), network(math.nan)
     module[2].weight.data.fill_(math.inf)
     with pytest.raises(UserError, match=r"the target's weight 2.weight is not finite"):
-        finite.update("target", module, losses(), 1)
+        finite.update("target", module, losses())
 
 
 def test_a_run_that_skips_everything_stops():
     finite = Finite("skip", CPU)
     with pytest.raises(UserError, match=f"{IN_A_ROW} updates in a row were skipped"):
-        for step in range(IN_A_ROW + 1):
-            finite.update("target", network(), losses(math.nan), step)
+        for _ in range(IN_A_ROW + 1):
+            finite.update("target", network(), losses(math.nan))
 
 
 def test_a_state_with_a_number_that_is_not_finite_is_refused_by_name():

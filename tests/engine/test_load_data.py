@@ -46,7 +46,7 @@ def test_crops_are_cut_from_whole_images_by_either_the_reader_or_the_task(photos
 
 def test_unaugmented_images_are_whole(photos):
     trainer = build.build(config(photos, augment__area=0.2, augment__strategy="unaugmented"))
-    assert trainer.data.train.in_memory and not trainer.data.train.cropped and trainer.task.area == 1
+    assert not trainer.data.train.cropped and trainer.task.area == 1
 
 
 def test_what_is_only_evaluated_is_not_cropped(photos):

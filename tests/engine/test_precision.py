@@ -59,7 +59,7 @@ def test_everything_is_off_by_default():
     config = Config().train
     assert (config.amp, config.channels_last, config.compile, config.accumulate) == ("off", False, False, 1)
     trainer = build.build(tiny())
-    assert trainer.network is trainer.target and trainer.teach is not None and trainer.teach.target is trainer.target
+    assert trainer.network is trainer.target and trainer.strategy.teach.target is trainer.target
     assert not trainer.precision.scaler.is_enabled()
 
 
@@ -67,14 +67,15 @@ def test_everything_is_off_by_default():
 def test_half_precision_trains_both_networks_almost_alike(full, amp, close, alike):
     trainer, record = epoch(tiny(train__amp=amp))
     whole, reference = full
-    assert trainer.teach is not None and whole.teach is not None
     assert record["train"]["loss"] == pytest.approx(reference["train"]["loss"], rel=close)
     for name, value in reference["teach"].items():
         assert record["teach"][name] == pytest.approx(value, rel=4 * close, abs=4 * close), name
     start = weights(build.build(tiny()).target)
     moved, wanted = weights(trainer.target) - start, weights(whole.target) - start
     assert torch.cosine_similarity(moved, wanted, dim=0) > alike
-    assert all(p.dtype == torch.float32 for p in [*trainer.target.parameters(), *trainer.teach.augmenter.parameters()])
+    assert all(
+        p.dtype == torch.float32 for p in [*trainer.target.parameters(), *trainer.strategy.teach.augmenter.parameters()]
+    )
     result = trainer.evaluate("test")
     assert result["target"]["images"] == 20
     assert result.keys() == {"target", "teacher"}
@@ -150,15 +151,16 @@ def test_accumulated_gradients_are_those_of_one_large_batch(monkeypatch, strateg
     assert first["train"]["loss"] == pytest.approx(second["train"]["loss"], rel=1e-5)
     if strategy == "teachaugment":
         torch.testing.assert_close(
-            weights(parts.teach.teacher.model), weights(large.teach.teacher.model), atol=1e-6, rtol=1e-5
+            weights(parts.strategy.teacher.model), weights(large.strategy.teacher.model), atol=1e-6, rtol=1e-5
         )
 
 
 def test_the_augmenter_sees_an_accumulated_step_whole_and_in_parts(monkeypatch):
     trainer, seen = build.build(tiny(train__batch_size=8, train__accumulate=2, teach__n_inner=1)), []
-    assert trainer.teach is not None
-    real = trainer.teach.backward
-    monkeypatch.setattr(trainer.teach, "backward", lambda batch, weight: seen.append(len(batch)) or real(batch, weight))
+    real = trainer.strategy.teach.backward
+    monkeypatch.setattr(
+        trainer.strategy.teach, "backward", lambda batch, weight: seen.append(len(batch)) or real(batch, weight)
+    )
     trainer.train_epoch(TrainingDisplay(trainer.total_steps))
     assert seen == [8, 8] * 5
 

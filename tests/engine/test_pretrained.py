@@ -42,20 +42,20 @@ def earlier(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("file", ["", checkpoint.LAST])
 def test_the_teacher_is_the_target_of_that_run_and_does_not_change(earlier, model, file):
     trainer = build.build(tiny(model__name=model, teach__teacher=str(earlier / file)))
-    assert trainer.teach is not None and isinstance(trainer.teach.teacher, FrozenTeacher)
+    assert isinstance(trainer.strategy.teacher, FrozenTeacher)
     wanted = checkpoint.load(earlier / checkpoint.LAST)["target"]
     display = TrainingDisplay(trainer.total_steps)
     trainer.train_epoch(display)
-    found = trainer.teach.teacher.model.state_dict()
+    found = trainer.strategy.teacher.model.state_dict()
     assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
-    assert not trainer.teach.teacher.model.training
+    assert not trainer.strategy.teacher.model.training
 
 
 def test_a_run_with_such_a_teacher_is_resumed_and_evaluated(earlier, tmp_path, monkeypatch):
     config = tiny(teach__teacher=str(earlier), output=str(tmp_path / "run"))
     few = build.load_data(config)
     few.test = few.test.select(torch.arange(100))
-    monkeypatch.setattr(build, "load_data", lambda config: few)
+    monkeypatch.setattr(build, "load_data", lambda config, training=True: few)
     run(build.build(config), directory.create_run(config))
     trainer, _ = restore.resume(config, tmp_path / "run")
     assert trainer.epoch == 1

@@ -107,9 +107,9 @@ class Lab:
         for split in ("test", "val"):
             setattr(self.data, split, getattr(self.data, split).select(torch.arange(64)))
 
-    def load(self, config: Config) -> DataSet:
+    def load(self, config: Config, training: bool = True) -> DataSet:
         """The generated data, generated once."""
-        return copy.copy(self.data) if config.data == self.config.data else load_data(config)
+        return copy.copy(self.data) if config.data == self.config.data else load_data(config, training)
 
     def start(self, *arguments: object, prepare: Prepare = nothing, **environment: object) -> Process:
         """``teachaugment`` with these arguments, in a process of its own."""

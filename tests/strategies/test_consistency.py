@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from teachaugment.batch import Batch
 from teachaugment.strategies.consistency import DISTANCES, Consistency, kld, mse
 from teachaugment.teachers import EMATeacher
 
@@ -36,7 +37,7 @@ def test_the_gradient_pulls_the_target_to_the_teacher_and_leaves_the_teacher_alo
     losses = []
     optimizer = torch.optim.SGD(target.parameters(), 0.5)
     for _ in range(20):
-        loss = regular.loss(target(image), image)
+        loss = regular.loss(target(image), Batch(image))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -45,7 +46,7 @@ def test_the_gradient_pulls_the_target_to_the_teacher_and_leaves_the_teacher_alo
     teacher = list(regular.teacher.model.parameters())
     assert all(p.grad is None and not p.requires_grad for p in teacher)
     assert all(torch.equal(a, b) for a, b in zip(before, teacher, strict=True))
-    regular.step()
+    regular.step(Batch(image))
     assert not all(torch.equal(a, b) for a, b in zip(before, regular.teacher.model.parameters(), strict=True))
 
 
@@ -60,7 +61,7 @@ def test_the_teacher_is_kept_in_the_state():
     first, second = (Consistency(target, EMATeacher(target), kld) for _ in range(2))
     with torch.no_grad():
         target.weight.add_(1)
-    first.step()
+    first.step(Batch(torch.zeros(1, 3, 2, 2)))
     second.load_state_dict(first.state_dict())
     assert torch.equal(first.teacher.model.weight, second.teacher.model.weight)
     assert second.teacher.updates == 1

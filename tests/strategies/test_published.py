@@ -5,7 +5,10 @@ from torchvision.transforms.v2 import functional as F
 
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.errors import UserError
-from teachaugment.strategies.published import GEOMETRIC, PUBLISHED, PerImage, published, with_mask
+from teachaugment.strategies import STRATEGIES
+from teachaugment.strategies.published import GEOMETRIC, PerImage, published, with_mask
+
+PUBLISHED = [name for name, entry in STRATEGIES.items() if entry.where == "published:from_torchvision"]
 
 MASKED = [name for name in PUBLISHED if name != "augmix"]
 

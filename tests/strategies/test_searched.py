@@ -97,9 +97,9 @@ def test_a_schedule_is_followed_by_the_share_of_the_training():
     schedule = Schedule([(0.5, [Operation("Invert", 0.0, 0)] * 30), (1.0, [Operation("Invert", 1.0, 0)] * 30)])
     strategy, batch = OnSchedule(schedule), Batch(torch.zeros(60, 3, 4, 4))
     strategy.at(0.4)
-    assert (strategy(batch).image == 0).all()
+    assert (strategy.augment(batch).image == 0).all()
     strategy.at(0.5)
-    white = strategy(batch).image.flatten(1).mean(1)
+    white = strategy.augment(batch).image.flatten(1).mean(1)
     assert set(white.tolist()) == {0.0, 1.0} and 0.1 < white.mean() < 0.5  # one inversion: 30 %; two cancel
 
 

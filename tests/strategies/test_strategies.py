@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import small
 import torch
-from teachaugment.strategies.named import PLAIN, STRATEGIES, fixed_augmentation
 from torch import Tensor, nn
 
 from teachaugment.batch import Batch
@@ -24,9 +23,11 @@ from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
+from teachaugment.strategies import STRATEGIES
 from teachaugment.strategies.consistency import DISTANCES
-from teachaugment.strategies.published import PerImage
+from teachaugment.strategies.fixed import EachView, fixed_augmentation
 from teachaugment.strategies.searched import OnSchedule
+from teachaugment.strategies.strategy import Setup, Strategy
 
 TINY = {
     "data.size": 8, "data.per_class": 2, "train.batch_size": 10, "train.epochs": 2, "train.eval_every": 2,
@@ -47,7 +48,7 @@ def shapes() -> DataSet:
 @pytest.fixture(autouse=True)
 def few_images(shapes, monkeypatch):
     """Generated once for all tests, and evaluated on 40 images."""
-    monkeypatch.setattr(build, "load_data", lambda config: replace(shapes))
+    monkeypatch.setattr(build, "load_data", lambda config, training=True: replace(shapes))
 
 
 def trainer(**changed: Any) -> Trainer:
@@ -72,7 +73,24 @@ def first_batch(made: Trainer) -> Batch:
 
 
 def test_every_strategy_of_the_configuration_can_be_built():
-    assert set(SETTINGS["augment.strategy"].metadata["choices"]) == STRATEGIES.keys() | {"teachaugment"}
+    assert SETTINGS["augment.strategy"].metadata["choices"] == STRATEGIES.names
+    for name in STRATEGIES:
+        assert callable(STRATEGIES.load(name))
+
+
+def strategy_of(name: str, data: DataSet, **settings: Any) -> Strategy:
+    """A strategy that needs nothing but settings and data."""
+    config = replace(tiny(), augment=AugmentConfig(strategy=name, **settings))
+    made = trainer()
+    return STRATEGIES.load(name)(
+        Setup(config, data, made.task, made.target, made.device, lambda _: made.target, made.finite)
+    )
+
+
+def transform_of(strategy: Strategy) -> Any:
+    """torchvision's transform inside."""
+    assert isinstance(strategy, EachView)
+    return strategy.function.transform
 
 
 def fixed(dataset: Any = None, **settings: Any) -> tuple[Any, ...]:
@@ -108,29 +126,28 @@ def test_a_run_remembers_the_settings_that_it_was_given():
 
 def test_autoaugment_goes_by_the_size_of_the_images():
     def policies(size: int, name: str = "autoaugment") -> Any:
-        strategy = STRATEGIES[name](AugmentConfig(), replace(small, size=(size, size)))
-        assert isinstance(strategy, PerImage)
-        return strategy.transform._policies
+        return transform_of(strategy_of(name, replace(data, size=(size, size))))._policies
 
-    small = trainer().data
+    data = trainer().data
     assert policies(32) == policies(64) == policies(224, "autoaugment-cifar10")
     assert policies(65) == policies(224) == policies(32, "autoaugment-imagenet") != policies(32)
 
 
 def test_torchvisions_strategies_refuse_images_of_two_channels_in_one_line():
     data = replace(trainer().data, channels=2)
-    for name in STRATEGIES.keys() - PLAIN - {"policy"}:
+    names = [name for name, entry in STRATEGIES.items() if entry.where.startswith(("published", "searched"))]
+    assert len(names) == 7
+    for name in names:
         with pytest.raises(UserError, match=f"--strategy .*{name.split('-')[0]}.* needs images of 1 or 3 channels"):
-            STRATEGIES[name](AugmentConfig(policy_file="x.json"), data)
+            strategy_of(name, data, policy_file="x.json")
 
 
 def test_randaugment_takes_its_two_numbers():
-    strategy = trainer(augment__strategy="randaugment", augment__num_ops=1, augment__magnitude=5).augment
-    assert isinstance(strategy, PerImage)
-    assert (strategy.transform.num_ops, strategy.transform.magnitude) == (1, 5)
+    strategy = trainer(augment__strategy="randaugment", augment__num_ops=1, augment__magnitude=5).strategy
+    assert (transform_of(strategy).num_ops, transform_of(strategy).magnitude) == (1, 5)
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"policy-file", "policy"}))
+@pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"policy-file", "policy", "teachaugment"}))
 def test_every_strategy_trains_and_is_reproducible(name):
     losses = []
     for _ in range(2):
@@ -163,7 +180,7 @@ def test_a_schedule_is_told_the_share_of_the_training_that_is_done(tmp_path, mon
     probabilities = []
     for _ in range(4):
         made.train_epoch(TrainingDisplay(made.total_steps))
-        probabilities.append(made.augment.transform.operations[0].probability)
+        probabilities.append(made.strategy.transform.operations[0].probability)
     assert told == [0, 0.25, 0.5, 0.75] and probabilities == [0, 0, 1, 1]
 
 
@@ -208,7 +225,7 @@ def test_the_loss_of_copies_is_the_mean_over_independent_draws(plain, strategy, 
     made = trainer(augment__strategy=strategy, augment__copies=3, **PURE)
     seen: list[Batch] = []
     forward = made.task.forward
-    monkeypatch.setattr(made.task, "forward", lambda *a: (r := forward(*a), seen.append(r[2]))[0])
+    monkeypatch.setattr(made.task, "forward", lambda network, batch: seen.append(batch) or forward(network, batch))
     batch, before = first_batch(made), weights(made.target)
     start = Plain(10)
     start.load_state_dict(made.target.state_dict())
@@ -234,9 +251,8 @@ def test_copies_are_reproducible_and_one_copy_is_what_there_was():
 
 def test_the_augmenter_sees_each_batch_once_whatever_the_copies(monkeypatch):
     made, seen = trainer(augment__copies=3, teach__n_inner=1), []
-    assert made.teach is not None
-    step = made.teach.step
-    monkeypatch.setattr(made.teach, "step", lambda batch: seen.append(len(batch)) or step(batch))
+    step = made.strategy.step
+    monkeypatch.setattr(made.strategy, "step", lambda batch: seen.append(len(batch)) or step(batch))
     made.train_epoch(TrainingDisplay(made.total_steps))
     assert seen == [10, 10]
 
@@ -249,8 +265,8 @@ def test_the_augmenter_sees_each_batch_once_whatever_the_copies(monkeypatch):
 def test_mixing_on_top_of_a_strategy(name, strategy, monkeypatch):
     made = trainer(augment__strategy=strategy, augment__mix=name)
     seen: list[Any] = []
-    forward = made.task.forward
-    monkeypatch.setattr(made.task, "forward", lambda *a: (r := forward(*a), seen.append(r))[0])
+    loss_of = made.task.loss
+    monkeypatch.setattr(made.task, "loss", lambda *given: (loss := loss_of(*given), seen.append((loss, *given)))[0])
     record = made.train_epoch(TrainingDisplay(made.total_steps))
     loss, output, batch = seen[-1]
     assert batch.label.shape == (10, 10)
@@ -262,7 +278,6 @@ def test_mixing_on_top_of_a_strategy(name, strategy, monkeypatch):
 
 def test_mixing_is_part_of_the_targets_update_only():
     made = trainer(augment__mix="mixup", teach__n_inner=1)
-    assert made.teach is not None
     batch = first_batch(made)
     measured = made.train_step(batch, made.task.meter(made.device))
     assert measured is not None and all(value.isfinite() for value in measured.values())
@@ -285,17 +300,16 @@ def test_training_accuracy_on_mixed_images_goes_by_the_larger_part():
 @pytest.mark.parametrize("name", DISTANCES)
 def test_the_targets_loss_is_its_own_and_the_distance_to_the_teacher(plain, name, monkeypatch):
     made = trainer(augment__strategy=name, **PURE)
-    assert made.consistency is not None
-    teacher = made.consistency.teacher.model
+    teacher = made.strategy.teacher.model
     with torch.no_grad():
         teacher.linear.weight.add_(torch.randn_like(teacher.linear.weight))
     seen: list[Batch] = []
     forward = made.task.forward
-    monkeypatch.setattr(made.task, "forward", lambda *a: (r := forward(*a), seen.append(r[2]))[0])
+    monkeypatch.setattr(made.task, "forward", lambda network, batch: seen.append(batch) or forward(network, batch))
     start, kept = Plain(10), weights(teacher)
     start.load_state_dict(made.target.state_dict())
     before = weights(made.target)
-    monkeypatch.setattr(made.consistency, "step", lambda: None)
+    monkeypatch.setattr(made.strategy, "step", lambda batch: None)
     meter = made.task.meter(made.device)
     made.train_step(first_batch(made), meter)
     output = start(seen[0].image)
@@ -345,10 +359,10 @@ def test_consistency_with_a_pretrained_teacher_is_distillation(tmp_path):
     config = tiny(augment__strategy="none", output=str(tmp_path / "run"))
     run(build.build(config), directory.create_run(config))
     made = trainer(augment__strategy="consistency-kld", teach__teacher=str(tmp_path / "run"))
-    assert made.teacher is not None
-    before = weights(made.teacher.model)
+    teacher = made.strategy.teacher.model
+    before = weights(teacher)
     made.train_epoch(TrainingDisplay(made.total_steps))
-    assert torch.equal(weights(made.teacher.model), before) and not torch.equal(weights(made.target), before)
+    assert torch.equal(weights(teacher), before) and not torch.equal(weights(made.target), before)
 
 
 def test_consistency_in_half_precision():

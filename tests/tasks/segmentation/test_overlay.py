@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+import small
 import torch
 
 from teachaugment.batch import IGNORE, Batch
-from teachaugment.show.overlay import OPACITY, augmented, overlay, palette, predictions
+from teachaugment.tasks.segmentation.overlay import OPACITY, overlay, palette, predictions
+from teachaugment.tasks.segmentation.task import Segmentation
 
 CLASSES = ["road", "sky", "a class with a long name"]
 
@@ -31,7 +33,7 @@ def test_colours_differ():
 @pytest.mark.parametrize("channels", [1, 3, 5])
 def test_a_picture_shows_images_and_masks_with_a_legend(channels):
     x = batch(channels)
-    plain = augmented(x, [x, x], CLASSES, palette(3))
+    plain = Segmentation(small.dataset(CLASSES)).comparison(x, [x, x])
     shown = predictions(x, x.mask, CLASSES, palette(3))
     for picture in (plain, shown):
         colors = {color for _, color in picture.getcolors(10**6) or []}

@@ -103,12 +103,12 @@ def test_fixed_strategies_come_on_top_of_the_views(strategy, tmp_path):
 def test_each_view_gets_a_draw_of_its_own():
     trainer = build.build(tiny(augment__strategy="trivialaugment"))
     image = torch.rand(32, 3, 8, 8)
-    out = trainer.augment(trainer.task.before(next(trainer.batches("train")), trainer.generator))
-    assert out.second is not None and out.image.shape == out.second.shape
+    out = trainer.strategy.augment(trainer.task.before(next(trainer.batches("train")), trainer.generator))
+    assert out.image.shape == out.others[0].shape
     from teachaugment.batch import Batch
 
-    twice = trainer.augment(Batch(image, others=(image,)))
-    assert not torch.equal(twice.image, twice.second)
+    twice = trainer.strategy.augment(Batch(image, others=(image,)))
+    assert not torch.equal(twice.image, twice.others[0])
 
 
 def test_the_predictors_learning_rate_stays_if_asked():
@@ -122,7 +122,7 @@ def test_the_predictors_learning_rate_stays_if_asked():
 
 
 def test_a_collapse_is_said_once_in_a_run(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("teachaugment.tasks.neighbours.spread", lambda output: torch.tensor(0.01))
+    monkeypatch.setattr("teachaugment.tasks.self_supervised.neighbours.spread", lambda output: torch.tensor(0.01))
     train(tmp_path / "run", augment__strategy="none")
     assert capsys.readouterr().err.count("epoch 1: collapse: the network gives nearly the same output") == 1
 
@@ -161,11 +161,11 @@ def test_linear_evaluation_says_what_is_wrong(simsiam, capsys):
 
 
 def test_the_untrained_network_has_the_runs_own_initial_weights(simsiam):
-    from teachaugment.engine.features import untrained
+    from teachaugment.engine.features import untrained_features
 
-    trainer, _ = restore.restored(tiny(output=str(simsiam)), simsiam)
+    trainer, _ = restore.load_run(tiny(output=str(simsiam)), simsiam)
     start = build.build(tiny())
-    for a, b in zip(untrained(trainer).parameters(), start.target.parameters(), strict=True):
+    for a, b in zip(untrained_features(trainer)[0].parameters(), start.target.backbone.parameters(), strict=True):
         assert torch.equal(a, b)
     assert not torch.equal(next(trainer.target.parameters()), next(start.target.parameters()))
 

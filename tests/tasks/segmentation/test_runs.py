@@ -80,7 +80,11 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 def test_a_run_is_evaluated_again(finished, monkeypatch):
     real = build.load_data
-    monkeypatch.setattr(build, "load_data", lambda *given: small.few_tests(SimpleNamespace(data=real(*given)), 40).data)
+    monkeypatch.setattr(
+        build,
+        "load_data",
+        lambda *given, **named: small.few_tests(SimpleNamespace(data=real(*given, **named)), 40).data,
+    )
     result = restore.evaluate_run(tiny(output=str(finished)), finished, "last", None)
     assert result["metric"] == "miou" and result["test"]["target"]["images"] == 40
 
@@ -107,11 +111,13 @@ def test_the_target_of_a_run_can_be_the_teacher(finished):
 
 def test_every_parameter_of_the_augmenter_gets_a_gradient_from_masks():
     trainer = build.build(tiny(train__batch_size=16))
-    assert trainer.teach is not None and trainer.teach.augmenter.settings.classes is None
+    assert trainer.strategy.teach.augmenter.settings.classes is None
     batch = trainer.task.before(next(trainer.batches("train", training=True)), trainer.generator)
-    trainer.teach.update_augmenter(batch)  # the last layers start at zero: the others follow in the second update
-    trainer.teach.update_augmenter(batch)
-    for name, p in trainer.teach.augmenter.named_parameters():
+    trainer.strategy.teach.update_augmenter(
+        batch
+    )  # the last layers start at zero: the others follow in the second update
+    trainer.strategy.teach.update_augmenter(batch)
+    for name, p in trainer.strategy.teach.augmenter.named_parameters():
         assert p.grad is not None and p.grad.isfinite().all() and p.grad.abs().sum() > 0, name
 
 
