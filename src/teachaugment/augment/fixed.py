@@ -117,8 +117,8 @@ def shift_hue(image: Tensor, turn: Tensor) -> Tensor:
     )
     hue = hue + 6 * turn.to(image.dtype)[:, None, None]  # in sixths of a turn
 
-    def channel(place: int) -> Tensor:
-        k = (place + hue) % 6
+    def channel(offset: int) -> Tensor:
+        k = (offset + hue) % 6
         return top - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
 
     return torch.stack([channel(5), channel(3), channel(1)], 1)
@@ -132,11 +132,11 @@ def color_jitter(image: Tensor, strength: float, generator: torch.Generator | No
     mixing with grey keeps the hue.
     """
     n = len(image)
-    place: dict[str, Any] = {"device": image.device, "generator": generator}
+    random: dict[str, Any] = {"device": image.device, "generator": generator}
     if hue and image.shape[1] == 3:
-        image = shift_hue(image, hue * (2 * torch.rand(n, **place) - 1))
-    orders = torch.rand(n, 3, **place).argsort(1)
-    factors = 1 + strength * (2 * torch.rand(n, 3, **place) - 1)
+        image = shift_hue(image, hue * (2 * torch.rand(n, **random) - 1))
+    orders = torch.rand(n, 3, **random).argsort(1)
+    factors = 1 + strength * (2 * torch.rand(n, 3, **random) - 1)
     for turn in range(3):
         kind = orders[:, turn].view(-1, 1, 1, 1)
         factor = factors[:, turn].to(image.dtype).view(-1, 1, 1, 1)

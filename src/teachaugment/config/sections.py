@@ -129,7 +129,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class ViewsConfig:
-    """Of the self-supervised tasks: how two views of an image are made, and what is built on the network."""
+    """How the self-supervised tasks make two views of an image, and what they build on the network."""
 
     area: float = setting(0.2, "least share of an image that a view shows; 1: all of it", above=0, high=1)
     jitter: float = setting(

@@ -19,7 +19,7 @@ def home() -> Path:
 
 
 def fingerprint(root: Path, paths: list[str], *parts: object) -> str:
-    """Of files and of how they are read: their names, lengths and times, and ``parts``."""
+    """A name for files and for how they are read, made from their names, lengths and times and from ``parts``."""
     digest = hashlib.blake2b(repr((str(root.resolve()), *parts)).encode(), digest_size=16)
     for path in paths:
         about = (root / path).stat()

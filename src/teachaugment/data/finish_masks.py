@@ -67,7 +67,7 @@ def _measured(source: PairSource, bad_images: str) -> tuple[PairSource, list[tup
 
 
 def _training_size(source: PairSource, sizes: list[tuple[int, int]], reading: Reading) -> tuple[int, int]:
-    """Of what is trained on: that of the random windows, or the one that all images have."""
+    """The size of the images that are trained on: that of the random windows, or the one that all images have."""
     if reading.crop is not None:
         return reading.crop, reading.crop
     other = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)

@@ -44,7 +44,7 @@ class Source(ABC):
         return replace(self, keys=[self.keys[i] for i in rows.tolist()], label=self.label[rows])
 
     def fingerprint(self) -> str | None:
-        """Of the images as they are stored, so that what is measured on them can be remembered; None: it cannot."""
+        """A name for the images as they are stored, under which measurements are remembered; None: there is none."""
         return None
 
     def order(self, seed: int, epoch: int) -> Tensor:

@@ -95,7 +95,7 @@ class DataSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the training images and their classes: by their pixels if they are in memory, otherwise by their names."""
+        """A name for the training images and their classes, made from pixels in memory, otherwise from file names."""
         train, digest = self.train, hashlib.blake2b(repr(self.classes).encode(), digest_size=16)
         digest.update(train.label.cpu().numpy().tobytes())
         if isinstance(train, Split):

@@ -77,7 +77,7 @@ class StreamedSplit:
         return self.source.order(seed, epoch)
 
     def fingerprint(self) -> str | None:
-        """Of the images as an evaluation reads them, so that what is measured on them can be remembered, or None."""
+        """A name for the images as an evaluation reads them, under which measurements are remembered, or None."""
         stored = self.source.fingerprint()
         return None if stored is None else f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}"
 

@@ -26,13 +26,13 @@ class EpochSums:
             self.measured = {name: value + self.measured.get(name, 0) for name, value in measured.items()}
 
     def results(self) -> tuple[dict[str, Any], dict[str, float]]:
-        """Of all processes: the metrics, and what an update of the augmenter measured on average. The end of it."""
+        """The metrics of all processes, and what an update of the augmenter measured on average. To be called once."""
         distributed.average_(self.measured.values())
         return total(self.meter), {name: float(value) / self.updates for name, value in self.measured.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Of all processes, which must call it together. Counts are added up; sums of fractions stay apart, process by
-        process: added up now, they would be rounded otherwise than at the end of the epoch."""
+        """What all processes have added up; they must call it together. Counts are summed; sums of fractions stay
+        apart, process by process: summed now, they would be rounded otherwise than at the end of the epoch."""
         counted = {name: value.clone() for name, value in sums(self.meter).items() if not value.is_floating_point()}
         distributed.sum_(counted.values())
         return {

@@ -36,7 +36,7 @@ class Finite:
         self.at_once = (self.skips or device.type == "cpu") if at_once is None else at_once
         self.first = torch.full((), -1, dtype=torch.int64, device=device)  # step and tensor, where it is not at once
         self.names: list[tuple[str, str]] = []  # network and tensor, by number
-        self.places: dict[tuple[str, str, int], int] = {}  # where the names of one kind of check begin
+        self.first_names: dict[tuple[str, str, int], int] = {}  # where the names of one kind of check begin
         self.skipped = 0  # updates, in this epoch
         self.in_a_row: Counter[str] = Counter()  # by network
         self.news: list[str] = []  # what was skipped, to be told
@@ -82,8 +82,8 @@ class Finite:
         """Raise if a number was not finite on the device. Waits for it."""
         if self.at_once or (found := int(self.first)) < 0:
             return
-        step, place = divmod(found, STEP)
-        network, wrong = self.names[place]
+        step, number = divmod(found, STEP)
+        network, wrong = self.names[number]
         raise self._error(network, wrong, step)
 
     def _look(self, network: str, kind: str, names: Callable[[], list[str]], tensors: list[Tensor]) -> str | None:
@@ -95,10 +95,10 @@ class Finite:
                 first = -distributed.largest(-first)[0]
             return names()[first] if first < len(tensors) else None
         key = network, kind, len(tensors)
-        if key not in self.places:
-            self.places[key] = len(self.names)
+        if key not in self.first_names:
+            self.first_names[key] = len(self.names)
             self.names += [(network, name) for name in names()]
-        here = (~finite).int().argmax() + (self.step * STEP + self.places[key])
+        here = (~finite).int().argmax() + (self.step * STEP + self.first_names[key])
         self.first = torch.where((self.first < 0) & ~finite.all(), here, self.first)
         return None
 

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a wish: training fulfils it between two batches, where nothing is half done.
+"""SIGTERM and Ctrl-C: training stops between two batches, where nothing is half done.
 
 While a program waits for a batch, and before training begins, it leaves at once. A second signal leaves at once from
 anywhere, without saving; launchers such as timeout and torchrun send the same one twice in a moment, which counts once.

@@ -138,7 +138,7 @@ class Trainer:
         return nullcontext() if last or self.parallel is None else self.parallel.no_sync()
 
     def learning_rate(self, step: int | None = None) -> float:
-        """Of a step, counted from 0; the coming one unless given."""
+        """The learning rate of a step, counted from 0; of the coming one unless given."""
         optim, per_epoch = self.config.optim, self.steps_per_epoch
         epochs = optim.milestones or default_milestones(self.config.train.epochs)
         return learning_rate(

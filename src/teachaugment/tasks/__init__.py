@@ -30,7 +30,7 @@ class TaskEntry(Entry):
     own_settings: tuple[str, ...] = ()  # settings that no other task has
     refused_settings: Mapping[str, str] = field(default_factory=dict)  # settings it has no use for, and why
     refused_strategies: Mapping[str, str] = field(default_factory=dict)
-    follow_up: str | None = None  # the command that says what a finished run is worth, where its own metric does not
+    follow_up: str | None = None  # a command that measures a finished run, where its own metric is not enough
 
     @property
     def words(self) -> str:

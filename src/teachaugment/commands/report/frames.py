@@ -30,7 +30,7 @@ class Film:
 
 
 def film(trainer: Trainer, batch: Batch) -> Film:
-    """Of the first images of ``batch``; one frame for each snapshot, the last one for the augmentation as it is now."""
+    """The first images of ``batch``: a frame for each snapshot, and a last one for the augmentation as it is now."""
     task, strategy = trainer.task, trainer.strategy
     pictures_of_each = len(task.paint(batch[:1]))
     batch = batch[: IMAGES // pictures_of_each]

@@ -94,7 +94,7 @@ class Segmentation(Task):
         return overlay.predictions(batch, choice, self.classes, self.colors)
 
     def count_right(self, output: Any, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of the pixels of known class."""
+        """Pixels of unknown class do not count."""
         mask = masks(batch)
         known = mask != IGNORE
         return ((main_head(output).argmax(1) == mask) & known).sum(), known.sum()

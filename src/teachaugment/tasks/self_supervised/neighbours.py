@@ -35,7 +35,7 @@ class NeighbourMeter:
         self.bank.append((F.normalize(output.features.float(), dim=1), batch.label))
 
     def update(self, output: Embedding | tuple[Embedding, ...], batch: Batch, loss: Tensor | None = None) -> None:
-        """Of several views, as in training, the first one counts."""
+        """Count a batch. In training, where there are several views, the first one counts."""
         if not isinstance(output, Embedding):
             output = output[0]
         outputs = output.projection.detach()
