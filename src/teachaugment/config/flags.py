@@ -16,25 +16,11 @@ KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help 
 FEW = 5  # choices that stand beside their flag; more of them are listed below it
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints as one line like all the others."""
-
-    def error(self, message: str) -> Any:
-        raise UserError(message)
-
-
 class Chosen(argparse.Action):
     """Remembers which flag gave a value, so that a message can name it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         namespace.chosen = {**namespace.chosen, self.dest: (option_string, values)}
-
-
-def positive(text: str) -> int:
-    """The type of a flag that counts something."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) -> None:
@@ -67,15 +53,6 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
     parser.set_defaults(chosen={})
 
 
-def spelling(word: str) -> str:
-    """``--batch_size`` as ``--batch-size`` and ``--teach.n-inner`` as ``--teach.n_inner``: both spellings are fine."""
-    flag, equals, value = word.partition("=")
-    if not flag.startswith("--"):
-        return word
-    name = flag[2:].replace("-", "_") if "." in flag else flag[2:].replace("_", "-")
-    return f"--{name}{equals}{value}"
-
-
 def flags_layer(chosen: dict[str, tuple[str, str]]) -> Layer:
     return Layer(
         {key: value for key, (_, value) in chosen.items()}, {key: option for key, (option, _) in chosen.items()}
@@ -100,6 +77,8 @@ def as_words(preset: str | None, file: str | None, chosen: dict[str, tuple[str, 
 
 def read_words(words: Sequence[str]) -> list[Layer]:
     """The settings in flags as they stood on a command line."""
+    from teachaugment.commands.parser import Parser, spelling
+
     parser = Parser(allow_abbrev=False)
     parser.add_argument("--preset")
     add_settings(parser)

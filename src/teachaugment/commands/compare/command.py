@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from teachaugment.commands.compare.comparisons import COMPARISONS, Comparison, Entry, entries, find
 from teachaugment.commands.compare.plan import BASE, Run, configure, identity, plan, split_strategies
-from teachaugment.config.flags import add_settings, as_words, given_layers, positive, read_words
+from teachaugment.commands.parser import positive
+from teachaugment.config.flags import add_settings, as_words, given_layers, read_words
 from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
