@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 from teachaugment import presets
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
 from teachaugment.config.sections import TASK_DEFAULTS
 from teachaugment.config.settings import as_text
-from teachaugment.errors import UserError
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
 FEW = 5  # choices that stand beside their flag; more of them are listed below it
@@ -63,26 +62,3 @@ def given_layers(preset: str | None, file: str | None, chosen: dict[str, tuple[s
     """What a command line says about settings, the weakest first: preset, file, flags."""
     weak = [presets.layer(preset)] if preset else []
     return [*weak, *([read_yaml(file)] if file else []), flags_layer(chosen)]
-
-
-def as_words(preset: str | None, file: str | None, chosen: dict[str, tuple[str, str]]) -> list[str]:
-    """The same as words that ``read_words`` reads again. A file is written out: it may change."""
-    words = ["--preset", preset] if preset else []
-    for key, value in read_yaml(file).values.items() if file else ():
-        words += [f"--{key}", as_text(value)]
-    for option, value in chosen.values():
-        words += [option, value]
-    return words
-
-
-def read_words(words: Sequence[str]) -> list[Layer]:
-    """The settings in flags as they stood on a command line."""
-    from teachaugment.commands.parser import Parser, spelling
-
-    parser = Parser(allow_abbrev=False)
-    parser.add_argument("--preset")
-    add_settings(parser)
-    found, rest = parser.parse_known_args([spelling(word) for word in words])
-    if rest:
-        raise UserError(f"unknown flag {rest[0]}")
-    return given_layers(found.preset, None, found.chosen)

@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.commands.compare.comparisons import COMPARISONS, Comparison, Entry, entries, find
-from teachaugment.commands.compare.plan import BASE, Run, configure, identity, plan, split_strategies
+from teachaugment.commands.compare.plan import (
+    BASE,
+    Run,
+    configure,
+    identity,
+    plan,
+    shared_settings,
+    split_strategies,
+)
 from teachaugment.commands.parser import positive
-from teachaugment.config.flags import add_settings, as_words, given_layers, read_words
+from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
@@ -70,24 +78,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     """Train what is missing, then print and write the table."""
-    given = arguments.preset, arguments.config, arguments.chosen
-    layers, flags = given_layers(*given), as_words(*given)
-    config = resolve(BASE, *layers)
+    layers = [BASE, *given_layers(arguments.preset, arguments.config, arguments.chosen)]
+    config, shared = resolve(*layers), shared_settings(layers)
     wanted = chosen(arguments, named, config)
     seeds = range(config.seed, config.seed + arguments.seeds)
     output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
-    runs = plan(layers, [entry.strategy for entry in wanted], seeds, output)
+    runs = plan(shared, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
 
     from teachaugment.commands.compare import report, rows, runner
-    from teachaugment.commands.compare.progress import Progress
+    from teachaugment.commands.compare.display import ComparisonDisplay
 
     jobs, threads = side_by_side(config, arguments.jobs, len(runs))
-    with runner.alone(output) as lock:
+    with runner.locked_directory(output) as lock:
         done = {key: row for row in rows.read(results) if (key := rows.key(row)) is not None}
 
         def keep(run: Run) -> None:
-            done[run.key] = rows.collect(run, flags, threads)
+            done[run.key] = rows.collect(run, shared.values, threads)
             rows.append(results, done[run.key])
 
         for each in runs:
@@ -96,13 +103,13 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
         needed = {each.needs for each in runs if each.key not in done}
         todo = [r for r in runs if r.key not in done or (r in needed and not rows.finished(r))]
         print(opening(config, wanted, runs, todo, jobs, threads, output), file=sys.stderr, flush=True)
-        progress = Progress(runs, done, jobs)
+        display = ComparisonDisplay(runs, done, jobs)
         try:
-            runner.train_all(todo, jobs, threads, keep, progress, lock)
+            runner.train_all(todo, jobs, threads, keep, display, lock)
         except KeyboardInterrupt:
             print("teachaugment: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
-        summary = summarized(groups(wanted, layers, seeds, done), arguments, named, config, flags)
+        summary = summarized(groups(wanted, shared, seeds, done), arguments, named, config, shared)
         report.write(summary, output, arguments.name or TABLE)
     print(printed(summary, arguments.markdown))
     print(f"\n{output}/", file=sys.stderr)
@@ -126,15 +133,14 @@ def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
         print(f"teachaugment: {len(found) - len(known)} rows have settings of another version", file=sys.stderr)
     sets: dict[str, list[tuple[str, Row]]] = {}
     for key, row in known:
-        sets.setdefault(identity(configure(read_words(row["flags"]), "none", 0)), []).append((key, row))
+        sets.setdefault(identity(configure(rows.shared(row), "none", 0)), []).append((key, row))
     for number, some in enumerate(sets.values()):
-        flags = some[0][1]["flags"]
-        layers = read_words(flags)
-        config = resolve(BASE, *layers)
+        shared = rows.shared(some[0][1])
+        config = resolve(shared)
         written = dict.fromkeys(row["strategy"] for _, row in some)
         wanted = chosen(arguments, named, config, list(written))
         seeds = sorted({row["seed"] for _, row in some})
-        summary = summarized(groups(wanted, layers, seeds, dict(some)), arguments, named, config, flags)
+        summary = summarized(groups(wanted, shared, seeds, dict(some)), arguments, named, config, shared)
         print(("\n" if number else "") + printed(summary, arguments.markdown))
         if arguments.output:
             name = arguments.name or TABLE
@@ -153,20 +159,20 @@ def chosen(
     return [Entry(strategy, strategy) for strategy in otherwise]
 
 
-def groups(wanted: Sequence[Entry], layers: Sequence[Layer], seeds: Sequence[int], done: dict[str, Row]) -> list[Group]:
+def groups(wanted: Sequence[Entry], shared: Layer, seeds: Sequence[int], done: dict[str, Row]) -> list[Group]:
     """The finished runs of each strategy, by seed."""
     from teachaugment.commands.compare.statistics import Group
 
     found = []
     for entry in wanted:
-        keys = {seed: identity(configure(layers, entry.strategy, seed)) for seed in seeds}
+        keys = {seed: identity(configure(shared, entry.strategy, seed)) for seed in seeds}
         kept = {seed: done[key] for seed, key in keys.items() if key in done}
         found.append(Group(entry.label, entry.strategy, kept, entry.paper))
     return found
 
 
 def summarized(
-    found: Sequence[Group], arguments: argparse.Namespace, named: Comparison | None, config: Config, flags: list[str]
+    found: Sequence[Group], arguments: argparse.Namespace, named: Comparison | None, config: Config, shared: Layer
 ) -> dict[str, Any]:
     from teachaugment.commands.compare.statistics import summarize
 
@@ -176,7 +182,7 @@ def summarized(
     if named is not None:
         paper = f"Paper: {named.source}" + ("; shown as 100 − error." if any(g.paper for g in found) else ".")
         note = " ".join([paper, *([named.note[0].upper() + named.note[1:] + "."] if named.note else [])])
-    return {"title": title, "flags": flags, **summarize(found, arguments.split), "note": note}
+    return {"title": title, "settings": dict(shared.values), **summarize(found, arguments.split), "note": note}
 
 
 def printed(summary: dict[str, Any], as_markdown: bool) -> str:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from teachaugment.commands.compare.display import ComparisonDisplay
 from teachaugment.commands.compare.plan import Run, words
-from teachaugment.commands.compare.progress import Progress
 from teachaugment.commands.compare.rows import finished, trained
 from teachaugment.engine import checkpoint
 from teachaugment.errors import UserError
@@ -23,15 +23,20 @@ POLL = 0.5  # seconds between two looks at the runs
 
 
 def train_all(
-    runs: Sequence[Run], jobs: int, threads: int, done: Callable[[Run], None], progress: Progress, lock: int | None
+    runs: Sequence[Run],
+    jobs: int,
+    threads: int,
+    done: Callable[[Run], None],
+    display: ComparisonDisplay,
+    lock: int | None,
 ) -> None:
     """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
     waiting, running = list(runs), dict[Run, subprocess.Popen]()
     with noted_signals() as stopped:
         try:
             while waiting or running:
-                open_ = {*waiting, *running}
-                for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
+                unfinished = {*waiting, *running}
+                for run in [r for r in waiting if r.needs not in unfinished][: jobs - len(running)]:
                     waiting.remove(run)
                     running[run] = start(run, threads, lock)
                 time.sleep(POLL)
@@ -46,14 +51,14 @@ def train_all(
                             waiting.insert(0, run)
                             continue
                         done(run)
-                        progress.finished(run)
-                progress.show(waiting, list(running))
+                        display.finished(run)
+                display.show(waiting, list(running))
         finally:
             for process in running.values():
                 process.terminate()
             for process in running.values():
                 process.wait()
-            progress.close()
+            display.close()
 
 
 @contextmanager
@@ -104,8 +109,8 @@ def failure(run: Run, code: int) -> str:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[int | None]:
-    """Nobody else works in this directory, and no run is left that a killed command had started.
+def locked_directory(path: Path) -> Iterator[int | None]:
+    """Take the lock on a directory: nobody else works in it, and no run is left that a killed command had started.
 
     The lock is handed down to the runs, so that it is free only when the last of them has ended.
     """
