@@ -1,4 +1,4 @@
-"""Rows of version 0.1: the results of the experiments are such files, and ``TABLES`` is what that version made of them."""
+"""Rows of version 0.1: the results of the experiments are such files, and ``TABLES`` what that version made of them."""
 
 from __future__ import annotations
 
