@@ -9,13 +9,14 @@ from typing import Any
 from teachaugment import presets
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
 from teachaugment.config.sections import TASK_DEFAULTS
-from teachaugment.config.settings import as_text
+from teachaugment.config.settings import Setting, as_text
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
 FEW = 5  # choices that stand beside their flag; more of them are listed below it
+Chosen = dict[str, tuple[str, str]]  # the key of a setting -> the flag that gave it, and its text
 
 
-class Chosen(argparse.Action):
+class RememberFlag(argparse.Action):
     """Remembers which flag gave a value, so that a message can name it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
@@ -23,7 +24,7 @@ class Chosen(argparse.Action):
 
 
 def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) -> None:
-    """A flag for every setting: its long name, and the short one people know."""
+    """A flag for every setting: its long name, and the short one people know. Their values are in ``chosen``."""
     groups: dict[str, Any] = {"": parser.add_argument_group("run")}
     for key, setting in SETTINGS.items():
         if key in without:
@@ -31,34 +32,46 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
         section = key.rpartition(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
-        short, choices = setting.metadata["flag"], setting.metadata["choices"] or ()
-        few = len(choices) <= FEW
-        names = "" if few else f": {', '.join(choices)}"
-        shown = as_text(setting.default) or "empty"
-        for task, values in TASK_DEFAULTS.items():
-            shown += f"; {task}: {as_text(values[key])}" if key in values else ""
-        help = f"{setting.metadata['help']}{names} [{shown}]"
+        short = setting.metadata["flag"]
         options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
         groups[section].add_argument(
             *([f"--{short}"] if short and short != key else []),
             f"--{key}",
             dest=key,
-            action=Chosen,
+            action=RememberFlag,
             default=argparse.SUPPRESS,
-            metavar="|".join(choices or (KINDS[setting.base],)) if few else "NAME",
-            help=help.replace("%", "%%"),
+            metavar=metavar(setting),
+            help=help_text(setting).replace("%", "%%"),
             **options,
         )
     parser.set_defaults(chosen={})
 
 
-def flags_layer(chosen: dict[str, tuple[str, str]]) -> Layer:
-    return Layer(
-        {key: value for key, (_, value) in chosen.items()}, {key: option for key, (option, _) in chosen.items()}
-    )
+def choices_of(setting: Setting) -> tuple[str, ...]:
+    """The names a setting may have: those of a tuple or of a table; none where it may be anything of its type."""
+    return tuple(setting.metadata["choices"] or ())
 
 
-def given_layers(preset: str | None, file: str | None, chosen: dict[str, tuple[str, str]]) -> list[Layer]:
+def metavar(setting: Setting) -> str:
+    """What stands beside the flag."""
+    choices = choices_of(setting)
+    return "NAME" if len(choices) > FEW else "|".join(choices) or KINDS[setting.base]
+
+
+def help_text(setting: Setting) -> str:
+    """What stands below the flag: the setting's help, its choices where there are many, and its defaults."""
+    choices = choices_of(setting)
+    names = f": {', '.join(choices)}" if len(choices) > FEW else ""
+    tasks = [f"; {task}: {as_text(own[setting.key])}" for task, own in TASK_DEFAULTS.items() if setting.key in own]
+    return f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}{''.join(tasks)}]"
+
+
+def flags_layer(chosen: Chosen) -> Layer:
+    """The settings that flags gave, each under the name of its flag."""
+    return Layer({key: text for key, (_, text) in chosen.items()}, {key: flag for key, (flag, _) in chosen.items()})
+
+
+def given_layers(preset: str | None, file: str | None, chosen: Chosen) -> list[Layer]:
     """What a command line says about settings, the weakest first: preset, file, flags."""
     weak = [presets.layer(preset)] if preset else []
     return [*weak, *([read_yaml(file)] if file else []), flags_layer(chosen)]

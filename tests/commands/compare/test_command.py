@@ -14,7 +14,7 @@ import pytest
 
 from teachaugment.commands import cli
 from teachaugment.commands.compare import display, rows, runner
-from teachaugment.commands.compare.command import side_by_side
+from teachaugment.commands.compare.command import jobs_and_threads
 from teachaugment.commands.compare.old_rows import read_words
 from teachaugment.commands.compare.plan import BASE, Run, plan, shared_settings
 from teachaugment.config.resolve import Layer, resolve
@@ -110,7 +110,7 @@ def test_a_run_in_the_middle_goes_on_from_its_checkpoint_and_ends_as_if_never_st
     assert not rows.finished(stopped) and display.epochs_done(stopped)[0] == 1
     process = runner.start(stopped, 1, None)
     assert process.wait(600) == 0 and rows.finished(stopped)
-    assert "after epoch 1 of 2" in runner.printed(stopped).read_text()
+    assert "after epoch 1 of 2" in runner.printed_file(stopped).read_text()
     one, other = (rows.collect(r, shared(FAST).values, 1) for r in (stopped, whole))
     assert one["test"] == other["test"] and one["train_accuracy"] == other["train_accuracy"]
     # Ended but not noted any more: the row is made from the directory, without a process.
@@ -183,10 +183,10 @@ def test_a_core_is_for_one_run_and_a_variable_sets_the_threads(monkeypatch):
     config = resolve(*read_words(["--device", "cpu"]))
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert [side_by_side(config, jobs, 20) for jobs in (None, 1, 3)] == [(8, 1), (1, 8), (3, 2)]
-    assert side_by_side(config, None, 4) == (4, 2)
+    assert [jobs_and_threads(config, jobs, 20) for jobs in (None, 1, 3)] == [(8, 1), (1, 8), (3, 2)]
+    assert jobs_and_threads(config, None, 4) == (4, 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert side_by_side(config, 1, 20) == (1, 1)
+    assert jobs_and_threads(config, 1, 20) == (1, 1)
 
 
 def test_two_comparisons_do_not_share_a_directory(tmp_path):

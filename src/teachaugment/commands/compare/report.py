@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from teachaugment.commands.compare.picture import draw
 from teachaugment.files import write_atomically
-from teachaugment.show.table import Table, text
+from teachaugment.show.table import Table, markdown, text
 
 FILES = {
     ".txt": "the table",
@@ -92,7 +92,13 @@ def as_csv(summary: dict[str, Any]) -> str:
     return file.getvalue()
 
 
+def as_markdown(summary: dict[str, Any]) -> str:
+    """The table for a document."""
+    return markdown([as_table(summary)])
+
+
 def as_text(summary: dict[str, Any]) -> str:
+    """The table for a terminal, and the answer in words below it."""
     return "\n".join([text([as_table(summary)]), "", *verdicts(summary)])
 
 

@@ -64,7 +64,7 @@ def append(path: Path, row: Row) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def shared(row: Row) -> Layer:
+def settings_layer(row: Row) -> Layer:
     """The settings that a row's run has in common with all runs of its comparison."""
     settings = row["settings"] if "settings" in row else settings_of(row["flags"])
     return Layer(settings, {key: key for key in settings})
@@ -73,7 +73,7 @@ def shared(row: Row) -> Layer:
 def key(row: Row) -> str | None:
     """The ``identity`` of the run a row is of; None when this version does not know its settings."""
     try:
-        return identity(configure(shared(row), row["strategy"], row["seed"]))
+        return identity(configure(settings_layer(row), row["strategy"], row["seed"]))
     except UserError:
         return None
 

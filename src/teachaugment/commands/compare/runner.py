@@ -85,7 +85,7 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
     command = ["train", *words(config), *(["--resume", str(run.path)] if resume else [])]
     if trained(run):
         command = ["linear", str(run.path)]
-    with printed(run).open("ab") as file:
+    with printed_file(run).open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", "teachaugment", *command],
             stdin=subprocess.DEVNULL,
@@ -96,16 +96,17 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
         )
 
 
-def printed(run: Run) -> Path:
+def printed_file(run: Run) -> Path:
+    """The file that holds what a run's processes have printed."""
     return run.path.with_name(f"{run.path.name}.txt")
 
 
 def failure(run: Run, code: int) -> str:
     """One line about a run that ended badly: its own last words, and where all of them are."""
-    lines = printed(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    lines = printed_file(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = (lines or ["it printed nothing"])[-1].removeprefix("teachaugment: error: ")
     how = f"was ended by signal {-code}" if code < 0 else f"failed: {last}"
-    return f"{run} {how}; what it printed is in {printed(run)}"
+    return f"{run} {how}; what it printed is in {printed_file(run)}"
 
 
 @contextmanager

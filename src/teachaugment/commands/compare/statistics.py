@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,11 +70,11 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
         "unit": "%",
         "confidence": CONFIDENCE,
         "baseline": groups[0].label,
-        "strategies": [_one(group, groups[0], metric, split, model, clock) for group in groups],
+        "strategies": [_summarize_group(group, groups[0], metric, split, model, clock) for group in groups],
     }
 
 
-def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clock: str) -> dict[str, Any]:
+def _summarize_group(group: Group, baseline: Group, metric: str, split: str, model: str, clock: str) -> dict[str, Any]:
     values = {seed: _value(row, split, model) for seed, row in sorted(group.rows.items())}
     pairs = {seed: values[seed] - _value(baseline.rows[seed], split, model) for seed in values if seed in baseline.rows}
     trained = [value for row in group.rows.values() if (value := row.get(f"train_{metric}")) is not None]
@@ -86,10 +86,10 @@ def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clo
         "std": statistics.stdev(values.values()) if len(values) > 1 else None,
         "values": values,
         "difference": None,
-        "knn": _neighbours(group, split, model),
+        "knn": _knn_mean(group, split, model),
         "train": 100 * statistics.mean(trained) if trained else None,
         "seconds": statistics.mean(row[clock] for row in group.rows.values()),
-        "relative_time": _total(group, pairs, clock) / _total(baseline, pairs, clock) if pairs else None,
+        "relative_time": _relative_time(group, baseline, pairs, clock) if pairs else None,
         "paper_error": dict(group.paper),
     }
     if group is not baseline and pairs:
@@ -111,11 +111,13 @@ def _value(row: Row, split: str, model: str) -> float:
         raise UserError(f"the run of {row['strategy']}, seed {row['seed']} has no {split} metric{hint}") from None
 
 
-def _neighbours(group: Group, split: str, model: str) -> float | None:
+def _knn_mean(group: Group, split: str, model: str) -> float | None:
     """What nearest neighbours make of the features, beside the linear classifier."""
     found = [row["knn"][split].get(model) for row in group.rows.values() if "knn" in row]
     return 100 * statistics.mean(found) if found and None not in found else None
 
 
-def _total(group: Group, seeds: Mapping[int, Any], clock: str) -> float:
-    return max(1e-9, sum(group.rows[seed][clock] for seed in seeds))
+def _relative_time(group: Group, baseline: Group, seeds: Collection[int], clock: str) -> float:
+    """How many times the baseline's seconds the runs of these seeds took."""
+    ours, theirs = (sum(each.rows[seed][clock] for seed in seeds) for each in (group, baseline))
+    return max(1e-9, ours) / max(1e-9, theirs)
