@@ -8,22 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from marked_place import write_between_marks
+
 from teachaugment.commands.bench.command import read, show
-
-BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
-
-
-def main(result: str, document: str) -> None:
-    path = Path(document)
-    text = path.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        sys.exit(f"{document} needs the lines {BEGIN} and {END} where the tables go")
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{show(read(result), True)}\n\n{END}{after}", encoding="utf-8")
-
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    write_between_marks(Path(sys.argv[2]), "bench", show(read(sys.argv[1]), as_markdown=True))

@@ -199,8 +199,8 @@ def test_the_command_says_hello(house):
 
 def test_a_run_uses_a_toy_of_every_kind(house):
     (house / "shades.toy").write_text("".join(f"{10 * k} class{k % 8}\n" for k in range(24)))
-    said = command(house, "train", "--data", "shades.toy", "--task", "toy", "--model", "toy", "--teach.objective", "toy",
-                   "--teach.augmenter", "toy", *FAST, "--output", "run")  # fmt: skip
+    toys = ("--task", "toy", "--model", "toy", "--teach.objective", "toy", "--teach.augmenter", "toy")
+    said = command(house, "train", "--data", "shades.toy", *toys, *FAST, "--output", "run")
     assert "% of the halves" in said and "lr 0.01" in said
     for name in ("policy.safetensors", "augmented.png", "report.html"):
         assert (house / "run" / name).is_file(), name

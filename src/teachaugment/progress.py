@@ -12,6 +12,12 @@ Item = TypeVar("Item")
 PATIENCE, SPOKEN_EVERY = 2, 10  # seconds
 
 
+def say(line: str) -> None:
+    """A line on standard error, by the first of several processes; torchrun numbers them in RANK."""
+    if os.environ.get("RANK", "0") == "0":
+        print(line, file=sys.stderr, flush=True)
+
+
 def progress(items: Iterable[Item], total: int, doing: str, what: str) -> Iterator[Item]:
     """The items, saying on stderr how many there have been; nothing is said within the first two seconds."""
     if sys.stderr.isatty():

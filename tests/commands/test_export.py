@@ -13,7 +13,7 @@ from PIL import Image
 from teachaugment import __version__, load_policy
 from teachaugment.batch import Batch
 from teachaugment.commands import cli
-from teachaugment.commands.compare.plan import configure
+from teachaugment.commands.compare.plan import configure, shared_settings
 from teachaugment.config.resolve import Layer, read_yaml, resolve
 from teachaugment.data.folder import FolderSource
 from teachaugment.data.shapes import CLASSES, shapes
@@ -233,9 +233,12 @@ def test_to_name_a_policy_is_to_choose_it_until_another_strategy_is_chosen(tmp_p
 
 
 def test_a_comparison_has_it_as_a_strategy():
+    nothing = shared_settings([])
     for strategy in ("policy:augment.policy=p.safetensors", "policy:policy=p.safetensors"):
-        made = configure([], strategy, 1).augment
+        made = configure(nothing, strategy, 1).augment
         assert (made.strategy, made.policy) == ("policy", "p.safetensors")
-    given = [layer(policy="p.safetensors")]  # teachaugment compare --policy p.safetensors --strategies none,policy
+    given = shared_settings(
+        [layer(policy="p.safetensors")]
+    )  # teachaugment compare --policy p.safetensors --strategies none,policy
     assert configure(given, "policy", 1).augment.policy == "p.safetensors"
-    assert configure(given, "none", 1).augment == configure([], "none", 1).augment
+    assert configure(given, "none", 1).augment == configure(nothing, "none", 1).augment

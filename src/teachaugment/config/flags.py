@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 from teachaugment import presets
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
-from teachaugment.config.settings import as_text
-from teachaugment.errors import UserError
+from teachaugment.config.settings import Setting, as_text
 from teachaugment.tasks import TASKS
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
 FEW = 5  # choices that stand beside their flag; more of them are listed below it
+Chosen = dict[str, tuple[str, str]]  # the key of a setting -> the flag that gave it, and its text
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints as one line like all the others."""
-
-    def error(self, message: str) -> Any:
-        raise UserError(message)
-
-
-class Chosen(argparse.Action):
+class RememberFlag(argparse.Action):
     """Remembers which flag gave a value, so that a message can name it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         namespace.chosen = {**namespace.chosen, self.dest: (option_string, values)}
 
 
-def positive(text: str) -> int:
-    """The type of a flag that counts something."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
 def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) -> None:
-    """A flag for every setting: its long name, and the short one people know."""
+    """A flag for every setting: its long name, and the short one people know. Their values are in ``chosen``."""
     groups: dict[str, Any] = {"": parser.add_argument_group("run")}
     for key, setting in SETTINGS.items():
         if key in without:
@@ -46,64 +32,47 @@ def add_settings(parser: argparse.ArgumentParser, without: Container[str] = ()) 
         section = key.rpartition(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
-        short, choices = setting.metadata["flag"], setting.metadata["choices"] or ()
-        few = len(choices) <= FEW
-        names = "" if few else f": {', '.join(choices)}"
-        shown = as_text(setting.default) or "empty"
-        for task, entry in TASKS.items():
-            shown += f"; {task}: {as_text(entry.defaults[key])}" if key in entry.defaults else ""
-        help = f"{setting.metadata['help']}{names} [{shown}]"
+        short = setting.metadata["flag"]
         options: dict[str, Any] = {"nargs": "?", "const": "true"} if setting.base is bool else {}
         groups[section].add_argument(
             *([f"--{short}"] if short and short != key else []),
             f"--{key}",
             dest=key,
-            action=Chosen,
+            action=RememberFlag,
             default=argparse.SUPPRESS,
-            metavar="|".join(choices or (KINDS[setting.base],)) if few else "NAME",
-            help=help.replace("%", "%%"),
+            metavar=metavar(setting),
+            help=help_text(setting).replace("%", "%%"),
             **options,
         )
     parser.set_defaults(chosen={})
 
 
-def spelling(word: str) -> str:
-    """``--batch_size`` as ``--batch-size`` and ``--teach.n-inner`` as ``--teach.n_inner``: both spellings are fine."""
-    flag, equals, value = word.partition("=")
-    if not flag.startswith("--"):
-        return word
-    name = flag[2:].replace("-", "_") if "." in flag else flag[2:].replace("_", "-")
-    return f"--{name}{equals}{value}"
+def choices_of(setting: Setting) -> tuple[str, ...]:
+    """The names a setting may have: those of a tuple or of a table; none where it may be anything of its type."""
+    return tuple(setting.metadata["choices"] or ())
 
 
-def flags_layer(chosen: dict[str, tuple[str, str]]) -> Layer:
-    return Layer(
-        {key: value for key, (_, value) in chosen.items()}, {key: option for key, (option, _) in chosen.items()}
-    )
+def metavar(setting: Setting) -> str:
+    """What stands beside the flag."""
+    choices = choices_of(setting)
+    return "NAME" if len(choices) > FEW else "|".join(choices) or KINDS[setting.base]
 
 
-def given_layers(preset: str | None, file: str | None, chosen: dict[str, tuple[str, str]]) -> list[Layer]:
+def help_text(setting: Setting) -> str:
+    """What stands below the flag: the setting's help, its choices where there are many, and its defaults."""
+    choices = choices_of(setting)
+    names = f": {', '.join(choices)}" if len(choices) > FEW else ""
+    own = {task: entry.defaults for task, entry in TASKS.items() if setting.key in entry.defaults}
+    tasks = [f"; {task}: {as_text(defaults[setting.key])}" for task, defaults in own.items()]
+    return f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}{''.join(tasks)}]"
+
+
+def flags_layer(chosen: Chosen) -> Layer:
+    """The settings that flags gave, each under the name of its flag."""
+    return Layer({key: text for key, (_, text) in chosen.items()}, {key: flag for key, (flag, _) in chosen.items()})
+
+
+def given_layers(preset: str | None, file: str | None, chosen: Chosen) -> list[Layer]:
     """What a command line says about settings, the weakest first: preset, file, flags."""
     weak = [presets.layer(preset)] if preset else []
     return [*weak, *([read_yaml(file)] if file else []), flags_layer(chosen)]
-
-
-def as_words(preset: str | None, file: str | None, chosen: dict[str, tuple[str, str]]) -> list[str]:
-    """The same as words that ``read_words`` reads again. A file is written out: it may change."""
-    words = ["--preset", preset] if preset else []
-    for key, value in read_yaml(file).values.items() if file else ():
-        words += [f"--{key}", as_text(value)]
-    for option, value in chosen.values():
-        words += [option, value]
-    return words
-
-
-def read_words(words: Sequence[str]) -> list[Layer]:
-    """The settings in flags as they stood on a command line."""
-    parser = Parser(allow_abbrev=False)
-    parser.add_argument("--preset")
-    add_settings(parser)
-    found, rest = parser.parse_known_args([spelling(word) for word in words])
-    if rest:
-        raise UserError(f"unknown flag {rest[0]}")
-    return given_layers(found.preset, None, found.chosen)

@@ -13,17 +13,21 @@ from pathlib import Path
 import pytest
 
 from teachaugment.commands import cli
-from teachaugment.commands.compare import progress, rows, runner
-from teachaugment.commands.compare.command import side_by_side
-from teachaugment.commands.compare.plan import Run, plan
-from teachaugment.config.flags import read_words
-from teachaugment.config.resolve import resolve
+from teachaugment.commands.compare import display, rows, runner
+from teachaugment.commands.compare.command import jobs_and_threads
+from teachaugment.commands.compare.old_rows import read_words
+from teachaugment.commands.compare.plan import BASE, Run, plan, shared_settings
+from teachaugment.config.resolve import Layer, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 FAST = ["--data.size", "8", "--data.per_class", "2", "--batch-size", "8", "--epochs", "2", "--eval-every", "2",
         "--device", "cpu"]  # fmt: skip
+
+
+def shared(flags: list[str]) -> Layer:
+    return shared_settings([BASE, *read_words(flags)])
 
 
 def pairs(path: Path) -> list[tuple[str, int]]:
@@ -43,7 +47,7 @@ def test_a_comparison_that_is_stopped_goes_on_and_ends_with_its_tables(tmp_path,
     first.send_signal(signal.SIGTERM)
     assert first.wait(300) == 130 and "the same command goes on from here" in first.stderr.read()
     before = (output / "results.jsonl").read_text()
-    with runner.alone(output):
+    with runner.locked_directory(output):
         pass  # no run is left behind
     (output / "results.jsonl").write_text(before + '{"strategy": "no')  # as if killed while writing
     assert cli.main(command) == 0
@@ -73,6 +77,7 @@ def test_features_without_labels_are_compared_by_a_linear_classifier(tmp_path, c
     (run,) = (tmp_path / "runs").glob("none-*/")
     found = json.loads((run / directory.LINEAR).read_text())["test"]
     metrics = json.loads((run / directory.METRICS).read_text())["test"]
+    assert row["settings"] == shared([*FAST, "--task", "simsiam"]).values and "flags" not in row
     assert row["test"] == {model: values["accuracy"] for model, values in found.items()} and "untrained" in row["test"]
     assert row["knn"]["test"] == {"target": metrics["target"]["knn"]}
     # A run that was trained, but not tried, before the command was stopped is only tried.
@@ -87,8 +92,7 @@ def test_a_run_in_the_middle_goes_on_from_its_checkpoint_and_ends_as_if_never_st
     from teachaugment.engine.run import run
     from teachaugment.engine.trainer import Trainer
 
-    layers = read_words(FAST)
-    stopped, whole = (plan(layers, ["none"], [0], tmp_path / name)[0] for name in ("stopped", "whole"))
+    stopped, whole = (plan(shared(FAST), ["none"], [0], tmp_path / name)[0] for name in ("stopped", "whole"))
     epoch = Trainer.train_batches
 
     def one_epoch(self, *arguments):
@@ -103,11 +107,11 @@ def test_a_run_in_the_middle_goes_on_from_its_checkpoint_and_ends_as_if_never_st
         patch.setattr(Trainer, "train_batches", one_epoch)
         with pytest.raises(KeyboardInterrupt):
             run(build(stopped.config), directory.create_run(stopped.config))
-    assert not rows.finished(stopped) and progress.epochs_done(stopped)[0] == 1
+    assert not rows.finished(stopped) and display.epochs_done(stopped)[0] == 1
     process = runner.start(stopped, 1, None)
     assert process.wait(600) == 0 and rows.finished(stopped)
-    assert "after epoch 1 of 2" in runner.printed(stopped).read_text()
-    one, other = (rows.collect(r, FAST, 1) for r in (stopped, whole))
+    assert "after epoch 1 of 2" in runner.printed_file(stopped).read_text()
+    one, other = (rows.collect(r, shared(FAST).values, 1) for r in (stopped, whole))
     assert one["test"] == other["test"] and one["train_accuracy"] == other["train_accuracy"]
     # Ended but not noted any more: the row is made from the directory, without a process.
     monkeypatch.setattr(runner, "start", None)
@@ -136,12 +140,13 @@ def test_rows_of_the_former_script_are_read_and_gone_on_with(tmp_path, monkeypat
 
 def test_rows_with_other_settings_get_a_table_of_their_own(tmp_path, capsys):
     some = {"test": {"target": 0.5}, "val": {}, "train_accuracy": 1.0, "seconds": 3}
-    lines = [{"strategy": "none", "seed": 0, "flags": ["--epochs", str(n)], **some} for n in (1, 2)]
+    lines = [{"strategy": "none", "seed": 0, "settings": {"train.epochs": n}, **some} for n in (1, 2)]
     lines.append({"strategy": "none", "seed": 0, "flags": ["--no-such-flag", "1"], **some})
+    lines.append({"strategy": "none", "seed": 0, "settings": {"no.such.setting": 1}, **some})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert cli.main(["compare", "--from", str(tmp_path / "rows.jsonl")]) == 0
     out, err = capsys.readouterr()
-    assert "cnn-4 on shapes, 1 epochs" in out and "cnn-4 on shapes, 2 epochs" in out and "1 rows" in err
+    assert "cnn-4 on shapes, 1 epochs" in out and "cnn-4 on shapes, 2 epochs" in out and "2 rows" in err
 
 
 @pytest.mark.parametrize(
@@ -178,32 +183,46 @@ def test_a_core_is_for_one_run_and_a_variable_sets_the_threads(monkeypatch):
     config = resolve(*read_words(["--device", "cpu"]))
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert [side_by_side(config, jobs, 20) for jobs in (None, 1, 3)] == [(8, 1), (1, 8), (3, 2)]
-    assert side_by_side(config, None, 4) == (4, 2)
+    assert [jobs_and_threads(config, jobs, 20) for jobs in (None, 1, 3)] == [(8, 1), (1, 8), (3, 2)]
+    assert jobs_and_threads(config, None, 4) == (4, 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert side_by_side(config, 1, 20) == (1, 1)
+    assert jobs_and_threads(config, 1, 20) == (1, 1)
 
 
 def test_two_comparisons_do_not_share_a_directory(tmp_path):
-    with runner.alone(tmp_path), pytest.raises(UserError, match="is in use"), runner.alone(tmp_path):
+    with (
+        runner.locked_directory(tmp_path),
+        pytest.raises(UserError, match="is in use"),
+        runner.locked_directory(tmp_path),
+    ):
         pass
 
 
-def test_a_damaged_results_file_gets_one_line(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('{"strategy": "none"}\n')
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"strategy": "none"}',
+        "[1]",
+        "no JSON",
+        '{"strategy": "none", "seed": 0, "test": {}, "seconds": 1}',
+        '{"strategy": "none", "seed": 0, "test": {}, "seconds": 1, "settings": ["--epochs", "1"]}',
+    ],
+)
+def test_a_damaged_results_file_gets_one_line(tmp_path, line):
+    (tmp_path / "rows.jsonl").write_text(f"{line}\n")
     with pytest.raises(UserError, match="line 1 is not a row"):
         rows.read(tmp_path / "rows.jsonl")
 
 
-# --- progress ------------------------------------------------------------------------------------------------------
+# --- display -------------------------------------------------------------------------------------------------------
 
 
 def test_the_time_left_follows_from_what_each_strategy_takes():
     known = {"none": [1.0, 3.0], "teachaugment": [4.0]}
-    assert progress.seconds_left([("none", 10), ("teachaugment", 5)], known, 1) == 40
-    assert progress.seconds_left([("none", 10), ("teachaugment", 5)], known, 2) == 20
-    assert progress.seconds_left([("other", 10)], known, 2) == 30  # the mean of the others; one run is not shared
-    assert progress.seconds_left([("none", 10)], {}, 1) is None
+    assert display.seconds_left([("none", 10), ("teachaugment", 5)], known, 1) == 40
+    assert display.seconds_left([("none", 10), ("teachaugment", 5)], known, 2) == 20
+    assert display.seconds_left([("other", 10)], known, 2) == 30  # the mean of the others; one run is not shared
+    assert display.seconds_left([("none", 10)], {}, 1) is None
 
 
 def logged(run: Run, epochs: int) -> None:
@@ -219,10 +238,10 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["lines", "bar"])
 def test_progress_counts_runs_and_epochs(tmp_path, monkeypatch, stream):
-    monkeypatch.setattr(progress, "SPOKEN_EVERY", -1)
-    runs = plan(read_words(["--epochs", "10"]), ["none", "teachaugment"], [0], tmp_path)
+    monkeypatch.setattr(display, "SPOKEN_EVERY", -1)
+    runs = plan(shared(["--epochs", "10"]), ["none", "teachaugment"], [0], tmp_path)
     logged(runs[0], 4)
-    shown = progress.Progress(runs, {}, 1, stream)
+    shown = display.ComparisonDisplay(runs, {}, 1, stream)
     shown.show([runs[1]], [runs[0]])
     assert "0 of 2 runs" in stream.getvalue() and "0:48 left" in stream.getvalue()  # 16 epochs of 3 seconds
     assert "none, seed 0 4/10" in stream.getvalue()
@@ -233,7 +252,7 @@ def test_progress_counts_runs_and_epochs(tmp_path, monkeypatch, stream):
 
 
 def test_a_run_that_needs_another_waits_for_it_and_takes_its_target(tmp_path, monkeypatch):
-    runs = plan(read_words(FAST), ["teachaugment:teacher=@cnn-4"], [0], tmp_path)
+    runs = plan(shared(FAST), ["teachaugment:teacher=@cnn-4"], [0], tmp_path)
     commands = []
 
     class Process:
@@ -250,7 +269,7 @@ def test_a_run_that_needs_another_waits_for_it_and_takes_its_target(tmp_path, mo
     monkeypatch.setattr(runner, "trained", lambda run: any(f"--output={run.path}" in words for words in commands))
     monkeypatch.setattr(runner, "POLL", 0)
     ended: list[Run] = []
-    quiet = progress.Progress(runs, {}, 2, io.StringIO())
+    quiet = display.ComparisonDisplay(runs, {}, 2, io.StringIO())
     monkeypatch.setattr(quiet, "finished", lambda run: None)
     runner.train_all(list(reversed(runs)), 2, 1, ended.append, quiet, None)
     assert ended == runs and f"--teach.teacher={runs[0].path}" in commands[1]

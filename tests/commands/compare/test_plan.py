@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,19 +8,23 @@ import pytest
 import torch
 
 from teachaugment.commands.compare.comparisons import COMPARISONS, entries, find
-from teachaugment.commands.compare.plan import configure, identity, plan, split_strategies, words
-from teachaugment.config.flags import as_words, read_words
+from teachaugment.commands.compare.old_rows import read_words
+from teachaugment.commands.compare.plan import configure, identity, plan, shared_settings, split_strategies, words
+from teachaugment.config.flags import given_layers
 from teachaugment.config.resolve import Layer, resolve
 from teachaugment.engine.build import build
 from teachaugment.errors import UserError
 
-TINY = read_words(
-    ["--data.size", "8", "--data.per_class", "2", "--batch-size", "8", "--epochs", "1", "--device", "cpu"]
-)
+
+def shared(*flags: str) -> Layer:
+    return shared_settings(read_words(flags))
+
+
+TINY = shared("--data.size", "8", "--data.per_class", "2", "--batch-size", "8", "--epochs", "1", "--device", "cpu")
 
 
 def one(strategy: str, seed: int = 0, *flags: str) -> str:
-    return identity(configure(read_words(flags), strategy, seed))
+    return identity(configure(shared(*flags), strategy, seed))
 
 
 def test_for_one_seed_weights_and_data_order_are_the_same_and_for_another_they_are_not():
@@ -38,8 +43,8 @@ def test_for_one_seed_weights_and_data_order_are_the_same_and_for_another_they_a
 
 
 def test_runs_of_one_seed_differ_in_what_their_strategy_sets_and_in_nothing_else():
-    layers = read_words(["--epochs", "7", "--lr", "0.05"])
-    first, second = (configure(layers, strategy, 2) for strategy in ("none", "teachaugment:teach.n_inner=1:lr=0.2"))
+    given = shared("--epochs", "7", "--lr", "0.05")
+    first, second = (configure(given, strategy, 2) for strategy in ("none", "teachaugment:teach.n_inner=1:lr=0.2"))
     assert (second.augment.strategy, second.teach.n_inner, second.optim.lr) == ("teachaugment", 1, 0.2)
     same = replace(second, augment=first.augment, teach=first.teach, optim=first.optim)
     assert same == first and first.train.epochs == 7 and first.seed == 2
@@ -52,21 +57,44 @@ def test_a_run_is_known_by_its_settings_and_not_by_how_they_were_written():
     assert len({one("none"), one("none", 1), one("teachaugment"), one("none", 0, "--epochs", "9")}) == 4
 
 
-def test_the_flags_of_a_run_make_its_configuration_again():
-    config = configure(
-        read_words(["--optim.milestones", "3,6", "--optim.nesterov", "false", "--teach.fraction", "0.5"]), "none", 1
-    )
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--optim.milestones", "3,6", "--optim.nesterov", "false", "--teach.fraction", "0.5"),
+        ("--task", "segmentation"),
+        ("--task", "segmentation", "--epochs", "40", "--augment.crop", "4"),  # the defaults of another task
+        ("--task", "simsiam", "--train.tensorboard", "true", "--views.grey", "0.2"),
+        ("--task", "byol", "--data", "photos", "--optim.nesterov", "true"),
+    ],
+)
+def test_the_flags_of_a_run_make_its_configuration_again(flags):
+    config = configure(shared(*flags), "none", 1)
+    assert config.task == resolve(*read_words(flags)).task
     assert resolve(*read_words(words(config))) == config
 
 
-def test_a_configuration_file_is_written_out_in_the_flags(tmp_path):
+def test_shared_settings_are_what_was_said_beyond_the_defaults_as_plain_data(tmp_path):
     (tmp_path / "my.yaml").write_text("train: {epochs: 5}\noptim: {milestones: [2, 4], nesterov: false}\n")
-    chosen = {"optim.lr": ("--lr", "0.2")}
-    flags = as_words("cifar10-small", str(tmp_path / "my.yaml"), chosen)
-    config = resolve(*read_words(flags))
-    assert flags[:2] == ["--preset", "cifar10-small"] and flags[-2:] == ["--lr", "0.2"]
-    assert (config.train.epochs, config.optim.milestones, config.optim.nesterov) == (5, (2, 4), False)
-    assert config.model.name == "wrn-16-1"
+    layers = given_layers("cifar10-small", str(tmp_path / "my.yaml"), {"optim.lr": ("--lr", "0.2")})
+    found = shared_settings(layers).values
+    assert (
+        found.items() >= {"train.epochs": 5, "optim.nesterov": False, "optim.lr": 0.2, "model.name": "wrn-16-1"}.items()
+    )
+    assert found["optim.milestones"] == [2, 4] and json.loads(json.dumps(found)) == found
+    assert not {"seed", "output", "augment.strategy"} & found.keys()
+    written = Layer(found, {key: key for key in found})
+    assert configure(written, "none", 3) == resolve(*layers, layer(augment__strategy="none", seed=3))
+    assert shared("--task", "segmentation", "--epochs", "20").values == {"task": "segmentation"}
+
+
+def test_a_message_about_a_shared_setting_names_the_flag_that_gave_it():
+    with pytest.raises(UserError, match=r"^--optim.milestones must end before the last epoch \(9\)"):
+        configure(shared("--optim.milestones", "20"), "none:epochs=9", 0)
+
+
+def layer(**values: object) -> Layer:
+    flat = {key.replace("__", "."): value for key, value in values.items()}
+    return Layer(flat, {key: key for key in flat})
 
 
 def test_every_run_has_a_directory_of_its_own():
@@ -104,7 +132,7 @@ def test_a_wrong_strategy_gets_one_line(strategies, says):
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_named_comparison_makes_runs_that_differ(name):
     found = entries(find(name), "cnn-4", "wrn-16-1" if name == "teachers" else None)
-    runs = plan([Layer({}, {}), *TINY], [entry.strategy for entry in found], [0, 1], Path("out"))
+    runs = plan(TINY, [entry.strategy for entry in found], [0, 1], Path("out"))
     assert len({run.key for run in runs}) == len(runs) >= 2 * len(found)
     assert len({entry.label for entry in found}) == len(found)
 

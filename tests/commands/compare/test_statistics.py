@@ -37,7 +37,7 @@ def test_an_interval_computed_by_hand():
 
 def row(strategy: str, seed: int, test: float, seconds: float, train: float = 1.0, **more) -> dict:
     result = {"test": {"target": test, "teacher": test + 0.01}, "val": {}, "train_accuracy": train, "seconds": seconds}
-    return {"strategy": strategy, "seed": seed, "flags": [], **result, **more}
+    return {"strategy": strategy, "seed": seed, "settings": {}, **result, **more}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def groups() -> list[Group]:
 
 @pytest.fixture
 def summary(groups) -> dict:
-    return {"title": "a title", "flags": [], **summarize(groups), "note": "a note"}
+    return {"title": "a title", "settings": {}, **summarize(groups), "note": "a note"}
 
 
 def test_differences_are_paired_by_seed(summary):
@@ -72,7 +72,7 @@ def test_a_tie_is_no_win(groups):
 def test_one_seed_has_no_spread_and_no_interval(groups):
     alone = summarize([Group(g.label, g.strategy, {0: g.rows[0]}) for g in groups])
     assert alone["strategies"][0]["std"] is None and alone["strategies"][1]["difference"]["interval"] is None
-    alone = {"title": "t", "flags": [], **alone, "note": ""}
+    alone = {"title": "t", "settings": {}, **alone, "note": ""}
     assert "on one seed, which says little" in report.as_text(alone)
     assert draw(alone).width > 600
 

@@ -16,6 +16,7 @@ from torch import nn
 from teachaugment import TeachAugment
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.commands import cli
+from teachaugment.commands.train import outcome
 from teachaugment.config.resolve import Config
 from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.display import TrainingDisplay
@@ -49,9 +50,8 @@ def test_a_run_leaves_metrics_policy_and_pictures(finished):
     assert (finished / directory.POLICY).exists()
 
 
-def test_the_report_speaks_of_iou(finished, capsys):
-    print(cli.outcome(tiny(), json.loads((finished / directory.METRICS).read_text()), finished))
-    out = capsys.readouterr().out
+def test_the_report_speaks_of_iou(finished):
+    out = outcome("segmentation", json.loads((finished / directory.METRICS).read_text()), finished)
     assert "% mIoU on 40 test images" in out and "IoU of each class" in out and directory.PREDICTIONS in out
 
 

@@ -48,17 +48,17 @@ def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str,
         row: dict[str, Any] = {"size": size, "batch_size": n, "name": name, "installed": name in times}
         if name in times:
             row["threads"] = threads if name in batched else 1
-            row["forward"] = {"seconds": times[name], "images_per_second": n / times[name]["median"]}
+            row["forward"] = _speed(n, times[name])
         if name in batched:
             row["forward"]["peak_bytes"] = peak(batched[name], device)
         if name in both:
-            row["both"] = {
-                "seconds": both[name],
-                "images_per_second": n / both[name]["median"],
-                "peak_bytes": peak(differentiable[name], device),
-            }
+            row["both"] = {**_speed(n, both[name]), "peak_bytes": peak(differentiable[name], device)}
         rows.append(row)
     return rows
+
+
+def _speed(n: int, seconds: dict[str, Any]) -> dict[str, Any]:
+    return {"seconds": seconds, "images_per_second": n / seconds["median"]}
 
 
 def on_one_thread(function: Callable[[], object]) -> Callable[[], object]:

@@ -18,7 +18,7 @@ from teachaugment.augment.mlp import SLOPE, Live
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.commands.bench.clock import Case, interleave, ratio, summary
 from teachaugment.commands.bench.memory import peak
-from teachaugment.commands.bench.objects import awaken, noise_batch
+from teachaugment.commands.bench.objects import awaken, labels, noise_batch
 from teachaugment.commands.bench.plan import Plan
 
 FORMS = ("fast", "per pixel", "dense")
@@ -77,8 +77,7 @@ def measure(plan: Plan, device: torch.device) -> list[dict[str, Any]]:
 def _row(plan: Plan, size: int, n: int, device: torch.device) -> dict[str, Any]:
     augmenter = make_augmenter(plan, device)
     batch = noise_batch(n, size, plan.classes, device)
-    assert batch.label is not None
-    image, label = batch.image, batch.label
+    image, label = batch.image, labels(batch)
 
     def forms() -> dict[str, Callable[[], Tensor]]:
         draw, units = draw_color(augmenter, n, label)

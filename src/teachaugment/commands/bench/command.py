@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from teachaugment.commands.bench.plan import PARTS, Plan
-from teachaugment.config.flags import positive
+from teachaugment.commands.parser import positive
 from teachaugment.errors import UserError
 
 EXAMPLES = """\

@@ -7,11 +7,10 @@ from itertools import count
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from teachaugment.batch import Batch
 from teachaugment.commands.bench.clock import interleave, ratio, summary
-from teachaugment.commands.bench.objects import Normalize
+from teachaugment.commands.bench.objects import Normalize, labels, training_step
 from teachaugment.commands.bench.plan import Plan
 from teachaugment.data.loader import batches
 from teachaugment.data.splits import Split
@@ -19,6 +18,7 @@ from teachaugment.models import create
 
 
 def measure(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """A batch from the loader and a plain training step, in turn."""
     torch.manual_seed(0)
     target = create(plan.input_model, plan.classes).to(device).train()
     optimizer = torch.optim.SGD(target.parameters(), lr=0.01, momentum=0.9)
@@ -34,14 +34,10 @@ def measure(plan: Plan, device: torch.device) -> dict[str, Any]:
 
     stream = endless()
     batch = next(stream)
-    assert batch.label is not None
-    label = batch.label
+    label = labels(batch)
 
     def step() -> None:
-        loss = F.cross_entropy(target(normalize(batch.image)), label)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        training_step(target, optimizer, normalize(batch.image), label)
 
     cases = [("step", step), ("input", lambda: next(stream))]
     rounds = interleave(cases, device, plan.repeats, plan.budget, "input")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -37,20 +38,16 @@ def measure(plan: Plan) -> dict[str, Any]:
         "memory_method": memory.method(device),
         "plan": asdict(plan),
     }
-    if "startup" in plan.parts:
-        results["startup"] = startup.measure(plan.start_ups)
-    if "training" in plan.parts:
-        results["training"] = [training.measure(plan, model, device) for model in plan.models]
-    if "augmentation" in plan.parts:
-        results["augmentation"] = augmentation.measure(plan, device)
-    if "color" in plan.parts:
-        results["color"] = color.measure(plan, device)
-    if "scaling" in plan.parts:
-        results["scaling"] = scaling.measure(plan, device)
-    if "input" in plan.parts:
-        results["input"] = inputs.measure(plan, device)
-    if "options" in plan.parts:
-        results["options"] = options.measure(plan, device)
+    measures: dict[str, Callable[[], Any]] = {
+        "startup": lambda: startup.measure(plan.start_ups),
+        "training": lambda: [training.measure(plan, model, device) for model in plan.models],
+        "augmentation": lambda: augmentation.measure(plan, device),
+        "color": lambda: color.measure(plan, device),
+        "scaling": lambda: scaling.measure(plan, device),
+        "input": lambda: inputs.measure(plan, device),
+        "options": lambda: options.measure(plan, device),
+    }
+    results |= {part: measure_part() for part, measure_part in measures.items() if part in plan.parts}
     results["machine"]["load_at_the_end"] = machine.load()
     results["targets"] = targets.compare(results)
     return results

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from teachaugment.algorithm import TeachAugment
@@ -32,6 +35,22 @@ def noise_batch(n: int, size: int, classes: int, device: torch.device) -> Batch:
     image = torch.rand(n, 3, size, size, generator=generator)
     label = torch.randint(classes, (n,), generator=generator)
     return Batch(image.to(device), label.to(device))
+
+
+def labels(batch: Batch) -> Tensor:
+    """The labels of a batch that has them, as every batch of a benchmark does."""
+    assert batch.label is not None
+    return batch.label
+
+
+def training_step(
+    network: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer, image: Tensor, label: Tensor
+) -> None:
+    """One update of a classifier on normalised images."""
+    loss = F.cross_entropy(network(image), label)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 
 @torch.no_grad()

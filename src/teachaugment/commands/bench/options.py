@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from teachaugment.commands.bench.clock import Case, interleave, ratio, seconds, summary
-from teachaugment.commands.bench.objects import Normalize, make_teach, noise_batch
+from teachaugment.commands.bench.objects import Normalize, labels, make_teach, noise_batch, training_step
 from teachaugment.commands.bench.plan import Plan
 from teachaugment.models import create
 
 
 def measure(plan: Plan, device: torch.device) -> dict[str, Any]:
+    """Both updates in every form, in turn; the first step of each form is timed by itself."""
     cases: list[Case] = []
     first = {}
     for form in plan.forms:
@@ -48,13 +48,9 @@ def _form(plan: Plan, form: str, device: torch.device) -> tuple[Callable[[], obj
     optimizer = torch.optim.SGD(target.parameters(), lr=0.01, momentum=0.9)
     network: Callable[[Tensor], Tensor] = torch.compile(target) if form == "compile" else target
     normalize = Normalize().to(device)
-    label = batch.label
-    assert label is not None
+    label = labels(batch)
 
     def step() -> None:
-        loss = F.cross_entropy(network(normalize(batch.image)), label)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        training_step(network, optimizer, normalize(batch.image), label)
 
     return step, lambda: teach.update_augmenter(batch)

@@ -10,14 +10,18 @@ def time(spread: dict[str, Any] | None) -> str:
     if spread is None:
         return "–"
     unit, factor = ("s", 1.0) if spread["median"] >= 1 else ("ms", 1e3) if spread["median"] >= 1e-3 else ("µs", 1e6)
-    low, middle, high = (number(factor * spread[name]) for name in ("q1", "median", "q3"))
+    low, middle, high = _quartiles(spread, factor)
     return f"{middle} {unit} ({low}–{high})"
 
 
 def times(spread: dict[str, Any]) -> str:
     """A ratio with its quartiles: ``1.31 (1.30–1.33)``."""
-    low, middle, high = (number(spread[name]) for name in ("q1", "median", "q3"))
+    low, middle, high = _quartiles(spread)
     return f"{middle} ({low}–{high})"
+
+
+def _quartiles(spread: dict[str, Any], factor: float = 1.0) -> list[str]:
+    return [number(factor * spread[name]) for name in ("q1", "median", "q3")]
 
 
 def number(value: float) -> str:

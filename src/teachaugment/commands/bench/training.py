@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from teachaugment.commands.bench.clock import Case, interleave, ratio, spread, summary
 from teachaugment.commands.bench.memory import peak
-from teachaugment.commands.bench.objects import make_teach, noise_batch, tensor_bytes
+from teachaugment.commands.bench.objects import labels, make_teach, noise_batch, tensor_bytes, training_step
 from teachaugment.commands.bench.plan import Plan
 from teachaugment.models import create
 
@@ -29,20 +28,13 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
     optimizer = torch.optim.SGD(target.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, nesterov=True)
     teach = make_teach(target, plan.classes, plan.snapshots, device)
     batch = noise_batch(plan.batch_size, plan.size, plan.classes, device)
-    assert batch.label is not None
-    label = batch.label
-
-    def update_target(image: torch.Tensor) -> None:
-        loss = F.cross_entropy(target(teach.normalize(image)), label)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    label = labels(batch)
 
     def plain() -> None:
-        update_target(batch.image)
+        training_step(target, optimizer, teach.normalize(batch.image), label)
 
     def augmented() -> None:
-        update_target(teach.augment(batch).image)
+        training_step(target, optimizer, teach.normalize(teach.augment(batch).image), label)
 
     def one_step(n_inner: int, fraction: float) -> None:
         # Of n_inner steps in a row, one updates the augmenter.

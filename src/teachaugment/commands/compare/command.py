@@ -7,18 +7,26 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from teachaugment.commands.compare.comparisons import COMPARISONS, Comparison, Entry, entries, find
-from teachaugment.commands.compare.plan import BASE, Run, configure, identity, plan, split_strategies
-from teachaugment.config.flags import add_settings, as_words, given_layers, positive, read_words
-from teachaugment.config.resolve import Config, Layer, resolve
+from teachaugment.commands.compare.plan import (
+    BASE,
+    Run,
+    configure,
+    identity,
+    plan,
+    shared_settings,
+    split_strategies,
+)
+from teachaugment.commands.parser import positive
+from teachaugment.config.flags import add_settings, given_layers
+from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
 
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
-    from teachaugment.commands.compare.statistics import Group
 
 STRATEGIES = "none,trivialaugment,teachaugment"
 RESULTS, TABLE = "results.jsonl", "table"  # files in the output directory
@@ -69,24 +77,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     """Train what is missing, then print and write the table."""
-    given = arguments.preset, arguments.config, arguments.chosen
-    layers, flags = given_layers(*given), as_words(*given)
-    config = resolve(BASE, *layers)
-    wanted = chosen(arguments, named, config)
+    layers = [BASE, *given_layers(arguments.preset, arguments.config, arguments.chosen)]
+    config, shared = resolve(*layers), shared_settings(layers)
+    wanted = wanted_entries(arguments, named, config.model.name)
     seeds = range(config.seed, config.seed + arguments.seeds)
     output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
-    runs = plan(layers, [entry.strategy for entry in wanted], seeds, output)
+    runs = plan(shared, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
 
     from teachaugment.commands.compare import report, rows, runner
-    from teachaugment.commands.compare.progress import Progress
+    from teachaugment.commands.compare.display import ComparisonDisplay
+    from teachaugment.commands.compare.summary import summary_of
 
-    jobs, threads = side_by_side(config, arguments.jobs, len(runs))
-    with runner.alone(output) as lock:
+    jobs, threads = jobs_and_threads(config, arguments.jobs, len(runs))
+    with runner.locked_directory(output) as lock:
         done = {key: row for row in rows.read(results) if (key := rows.key(row)) is not None}
 
         def keep(run: Run) -> None:
-            done[run.key] = rows.collect(run, flags, threads)
+            done[run.key] = rows.collect(run, shared.values, threads)
             rows.append(results, done[run.key])
 
         for each in runs:
@@ -94,16 +102,16 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
                 keep(each)  # it ended, but was not noted any more
         needed = {each.needs for each in runs if each.key not in done}
         todo = [r for r in runs if r.key not in done or (r in needed and not rows.finished(r))]
-        print(opening(config, wanted, runs, todo, jobs, threads, output), file=sys.stderr, flush=True)
-        progress = Progress(runs, done, jobs)
+        print(announcement(config, wanted, runs, todo, jobs, threads, output), file=sys.stderr, flush=True)
+        display = ComparisonDisplay(runs, done, jobs)
         try:
-            runner.train_all(todo, jobs, threads, keep, progress, lock)
+            runner.train_all(todo, jobs, threads, keep, display, lock)
         except KeyboardInterrupt:
             print("teachaugment: interrupted; the same command goes on from here", file=sys.stderr)
             return 130
-        summary = summarized(groups(wanted, layers, seeds, done), arguments, named, config, flags)
+        summary = summary_of(wanted, shared, seeds, done, named, arguments.split)
         report.write(summary, output, arguments.name or TABLE)
-    print(printed(summary, arguments.markdown))
+    print(report.as_markdown(summary) if arguments.markdown else report.as_text(summary))
     print(f"\n{output}/", file=sys.stderr)
     files = {f"{arguments.name or TABLE}{ending}": what for ending, what in report.FILES.items()}
     files |= {"runs": "the runs, each with its model, log and pictures"}
@@ -115,6 +123,7 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
 def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
     """The tables of a results file, one for each set of settings that its rows share."""
     from teachaugment.commands.compare import report, rows
+    from teachaugment.commands.compare.summary import summary_of
 
     source = Path(arguments.source)
     found = rows.read(source)
@@ -123,69 +132,35 @@ def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
     known = [(key, row) for row in found if (key := rows.key(row)) is not None]
     if len(known) < len(found):
         print(f"teachaugment: {len(found) - len(known)} rows have settings of another version", file=sys.stderr)
-    sets: dict[str, list[tuple[str, Row]]] = {}
+    by_settings: dict[str, list[tuple[str, Row]]] = {}
     for key, row in known:
-        sets.setdefault(identity(configure(read_words(row["flags"]), "none", 0)), []).append((key, row))
-    for number, some in enumerate(sets.values()):
-        flags = some[0][1]["flags"]
-        layers = read_words(flags)
-        config = resolve(BASE, *layers)
+        by_settings.setdefault(identity(configure(rows.settings_layer(row), "none", 0)), []).append((key, row))
+    for number, some in enumerate(by_settings.values()):
+        shared = rows.settings_layer(some[0][1])
         written = dict.fromkeys(row["strategy"] for _, row in some)
-        wanted = chosen(arguments, named, config, list(written))
+        wanted = wanted_entries(arguments, named, resolve(shared).model.name, list(written))
         seeds = sorted({row["seed"] for _, row in some})
-        summary = summarized(groups(wanted, layers, seeds, dict(some)), arguments, named, config, flags)
-        print(("\n" if number else "") + printed(summary, arguments.markdown))
+        summary = summary_of(wanted, shared, seeds, dict(some), named, arguments.split)
+        shown = report.as_markdown(summary) if arguments.markdown else report.as_text(summary)
+        print(f"\n{shown}" if number else shown)
         if arguments.output:
             name = arguments.name or TABLE
-            report.write(summary, Path(arguments.output), f"{name}-{number + 1}" if len(sets) > 1 else name)
+            report.write(summary, Path(arguments.output), f"{name}-{number + 1}" if len(by_settings) > 1 else name)
     return 0
 
 
-def chosen(
-    arguments: argparse.Namespace, named: Comparison | None, config: Config, otherwise: Sequence[str] = ()
+def wanted_entries(
+    arguments: argparse.Namespace, named: Comparison | None, model: str, found: Sequence[str] = ()
 ) -> list[Entry]:
-    """The rows of the table: the comparison's, or the strategies by themselves."""
+    """The rows of the table: the comparison's, or those of --strategies, or of the strategies that were found."""
     if named is not None:
-        return entries(named, config.model.name, arguments.stronger)
-    if arguments.strategies or not otherwise:
-        otherwise = split_strategies(arguments.strategies or STRATEGIES)
-    return [Entry(strategy, strategy) for strategy in otherwise]
+        return entries(named, model, arguments.stronger)
+    if arguments.strategies or not found:
+        found = split_strategies(arguments.strategies or STRATEGIES)
+    return [Entry(strategy, strategy) for strategy in found]
 
 
-def groups(wanted: Sequence[Entry], layers: Sequence[Layer], seeds: Sequence[int], done: dict[str, Row]) -> list[Group]:
-    """The finished runs of each strategy, by seed."""
-    from teachaugment.commands.compare.statistics import Group
-
-    found = []
-    for entry in wanted:
-        keys = {seed: identity(configure(layers, entry.strategy, seed)) for seed in seeds}
-        kept = {seed: done[key] for seed, key in keys.items() if key in done}
-        found.append(Group(entry.label, entry.strategy, kept, entry.paper))
-    return found
-
-
-def summarized(
-    found: Sequence[Group], arguments: argparse.Namespace, named: Comparison | None, config: Config, flags: list[str]
-) -> dict[str, Any]:
-    from teachaugment.commands.compare.statistics import summarize
-
-    what = f"{config.model.name} on {Path(config.data.path).name}, {config.train.epochs} epochs"
-    title = f"{named.title}: {what}" if named else what
-    note = ""
-    if named is not None:
-        paper = f"Paper: {named.source}" + ("; shown as 100 − error." if any(g.paper for g in found) else ".")
-        note = " ".join([paper, *([named.note[0].upper() + named.note[1:] + "."] if named.note else [])])
-    return {"title": title, "flags": flags, **summarize(found, arguments.split), "note": note}
-
-
-def printed(summary: dict[str, Any], as_markdown: bool) -> str:
-    from teachaugment.commands.compare import report
-    from teachaugment.show.table import markdown
-
-    return markdown([report.as_table(summary)]) if as_markdown else report.as_text(summary)
-
-
-def side_by_side(config: Config, jobs: int | None, runs: int) -> tuple[int, int]:
+def jobs_and_threads(config: Config, jobs: int | None, runs: int) -> tuple[int, int]:
     """Runs at a time, and threads of each: a GPU is for one run, a core of a CPU too. OMP_NUM_THREADS holds if set."""
     from teachaugment.engine.build import device
 
@@ -195,7 +170,7 @@ def side_by_side(config: Config, jobs: int | None, runs: int) -> tuple[int, int]
     return jobs, int(given) if given.isdigit() else max(1, cores // jobs)
 
 
-def opening(
+def announcement(
     config: Config, wanted: Sequence[Entry], runs: list[Run], todo: list[Run], jobs: int, threads: int, output: Path
 ) -> str:
     """What is going to happen."""

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from teachaugment.config.resolve import SETTINGS, Config, Layer, flatten, resolve, to_dict
+from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatten, resolve, to_dict
 from teachaugment.config.settings import as_text
 from teachaugment.errors import UserError
 
 BASE = Layer({"train.tensorboard": False}, {"train.tensorboard": "train.tensorboard"})  # weaker than anything given
+OWN = ("output", "seed", "augment.strategy")  # settings that each run of a comparison has for itself
 FREE = ("output", "device", "data.workers")  # settings that do not make two runs different
 LONG = {setting.metadata["flag"]: key for key, setting in SETTINGS.items() if setting.metadata["flag"]}
 TRAINED = "@"  # as a teacher, "@wrn-16-2" is that network, trained first without augmentation, on the same seed
@@ -64,34 +66,49 @@ def strategy_layer(strategy: str) -> Layer:
     return Layer(values, names)
 
 
-def configure(layers: Sequence[Layer], strategy: str, seed: int) -> Config:
+def shared_settings(layers: Sequence[Layer]) -> Layer:
+    """What all runs of a comparison have in common, as one layer: the settings that are not at their defaults."""
+    changed = changed_settings(resolve(*layers))
+    names = {key: name for layer in layers for key, name in layer.names.items()}
+    values = {key: value for key, value in changed.items() if key not in OWN}
+    return Layer(values, {key: names.get(key, key) for key in values})
+
+
+def configure(shared: Layer, strategy: str, seed: int) -> Config:
     """The settings of one run, but for its directory."""
-    own = Layer({"seed": seed}, {"seed": "--seed"})
-    return resolve(BASE, *layers, strategy_layer(strategy), own)
+    return resolve(shared, strategy_layer(strategy), Layer({"seed": seed}, {"seed": "--seed"}))
+
+
+def changed_settings(config: Config) -> dict[str, Any]:
+    """The settings that are not what they would be if nobody had said anything, as plain values."""
+    return {
+        key: value
+        for key, value in flatten(to_dict(config), "").items()
+        if SETTINGS[key].parse(value) != default(key, config.task, config.data.path)
+    }
 
 
 def identity(config: Config) -> str:
-    """What sets a run apart from others: its settings beside the defaults. A new setting leaves it as it was."""
-    flat = {key: list(value) if isinstance(value, tuple) else value for key, value in _changed(config).items()}
-    return json.dumps({key: value for key, value in sorted(flat.items()) if key not in FREE})
+    """What sets a run apart from others: its settings beside the defaults. A new setting leaves it as it was.
+
+    The defaults are those of classification, whatever the task: directories of runs are named after the identity.
+    """
+    flat = flatten(to_dict(config), "")
+    changed = {key: value for key, value in flat.items() if SETTINGS[key].parse(value) != SETTINGS[key].default}
+    return json.dumps({key: value for key, value in sorted(changed.items()) if key not in FREE})
 
 
 def words(config: Config) -> list[str]:
     """The flags that make this configuration."""
-    return [f"--{key}={as_text(value)}" for key, value in _changed(config).items()]
+    return [f"--{key}={as_text(value)}" for key, value in changed_settings(config).items()]
 
 
-def _changed(config: Config) -> dict[str, object]:
-    flat = flatten(to_dict(config), "")
-    return {key: value for key, value in flat.items() if SETTINGS[key].parse(value) != SETTINGS[key].default}
-
-
-def plan(layers: Sequence[Layer], strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
+def plan(shared: Layer, strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
     """All runs, seed by seed, and each after the one it needs."""
     runs: dict[str, Run] = {}
 
     def add(strategy: str, seed: int) -> Run:
-        config = configure(layers, strategy, seed)
+        config = configure(shared, strategy, seed)
         key = identity(config)
         if key in runs:
             return runs[key]

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from teachaugment.commands.compare.picture import draw
 from teachaugment.files import write_atomically
-from teachaugment.show.table import Table, text
+from teachaugment.show.table import Table, markdown, text
 
 FILES = {
     ".txt": "the table",
@@ -25,9 +25,10 @@ def as_table(summary: dict[str, Any]) -> Table:
     metric, split, baseline = summary["metric"], summary["split"], summary["baseline"]
     strategies = summary["strategies"]
     papers = list(dict.fromkeys(data for s in strategies for data in s["paper_error"]))
-    also = "knn" if any(s.get("knn") is not None for s in strategies) else "train"  # a second number
+    own = summary["own_metric"]
+    also = "own" if own else "train"  # a second number
     header = ["strategy", f"{split} {metric}, %", f"to {baseline}", "95 % interval", "wins"]
-    header += ["kNN" if also == "knn" else also, "time", "seeds"]
+    header += [own or also, "time", "seeds"]
     rows = []
     for s in strategies:
         spread = f" ± {s['std']:.2f}" if s["std"] is not None else ""
@@ -74,7 +75,14 @@ def as_csv(summary: dict[str, Any]) -> str:
     metric = f"{summary['split']}_{summary['metric']}"
     writer.writerow(
         ["label", "strategy", "runs", f"{metric}_mean", f"{metric}_std", "difference", "interval_low", "interval_high"]
-        + ["wins", "pairs", f"train_{summary['metric']}", f"{summary['split']}_knn", "seconds", "relative_time"]
+        + [
+            "wins",
+            "pairs",
+            f"train_{summary['metric']}",
+            f"{summary['split']}_{summary['own_metric'] or 'own'}",
+            "seconds",
+            "relative_time",
+        ]
         + [f"paper_error_{data}" for data in papers]
     )
     for s in summary["strategies"]:
@@ -82,7 +90,7 @@ def as_csv(summary: dict[str, Any]) -> str:
         numbers = [s["mean"], s["std"], d["mean"], *(d["interval"] or (None, None)), d["wins"], d["pairs"]]
         numbers += [
             s["train"],
-            s["knn"],
+            s["own"],
             s["seconds"],
             s["relative_time"],
             *(s["paper_error"].get(data) for data in papers),
@@ -92,7 +100,13 @@ def as_csv(summary: dict[str, Any]) -> str:
     return file.getvalue()
 
 
+def as_markdown(summary: dict[str, Any]) -> str:
+    """The table for a document."""
+    return markdown([as_table(summary)])
+
+
 def as_text(summary: dict[str, Any]) -> str:
+    """The table for a terminal, and the answer in words below it."""
     return "\n".join([text([as_table(summary)]), "", *verdicts(summary)])
 
 

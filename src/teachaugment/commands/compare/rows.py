@@ -6,12 +6,13 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from teachaugment.commands.compare.old_rows import settings_of
 from teachaugment.commands.compare.plan import Run, configure, identity
-from teachaugment.config.flags import read_words
+from teachaugment.config.resolve import Layer
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
@@ -31,12 +32,21 @@ def read(path: Path) -> list[Row]:
     for number, line in enumerate(lines[:-1], 1):
         try:
             row = json.loads(line)
-            if not {"strategy", "seed", "flags", "test", "seconds"} <= row.keys():
+            if not is_row(row):
                 raise ValueError
-        except (ValueError, AttributeError):
+        except ValueError:
             raise UserError(f"{path}, line {number} is not a row of teachaugment compare") from None
         rows.append(row)
     return rows
+
+
+def is_row(row: Any) -> bool:
+    """Whether a line of JSON has what every row has; rows of version 0.1 have ``flags`` instead of ``settings``."""
+    return (
+        isinstance(row, dict)
+        and {"strategy", "seed", "test", "seconds"} <= row.keys()
+        and (isinstance(row.get("settings"), dict) or isinstance(row.get("flags"), list))
+    )
 
 
 def append(path: Path, row: Row) -> None:
@@ -54,10 +64,16 @@ def append(path: Path, row: Row) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
+def settings_layer(row: Row) -> Layer:
+    """The settings that a row's run has in common with all runs of its comparison."""
+    settings = row["settings"] if "settings" in row else settings_of(row["flags"])
+    return Layer(settings, {key: key for key in settings})
+
+
 def key(row: Row) -> str | None:
     """The ``identity`` of the run a row is of; None when this version does not know its settings."""
     try:
-        return identity(configure(read_words(row["flags"]), row["strategy"], row["seed"]))
+        return identity(configure(settings_layer(row), row["strategy"], row["seed"]))
     except UserError:
         return None
 
@@ -81,12 +97,12 @@ def trained(run: Run) -> bool:
 
 
 def finished(run: Run) -> bool:
-    """Whether it is known what a run is worth: features that nobody has labelled need a linear classifier first."""
+    """Whether a run has been trained and measured: where its task has a follow-up, that has been done too."""
     return trained(run) and (TASKS[run.config.task].follow_up is None or (run.path / directory.LINEAR).exists())
 
 
-def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
-    """The row of a finished run, from its directory."""
+def collect(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
+    """The row of a finished run, from its directory; ``settings`` are those its whole comparison shares."""
     metrics, epochs = json.loads((run.path / directory.METRICS).read_text(encoding="utf-8")), epochs_of(run)
     metric, last = metrics["metric"], epochs[-1]
     training = sum(record["time"]["seconds"] for record in epochs)
@@ -96,13 +112,13 @@ def collect(run: Run, flags: Sequence[str], threads: int) -> Row:
     if TASKS[run.config.task].follow_up:
         found = json.loads((run.path / directory.LINEAR).read_text(encoding="utf-8"))["test"]
         linear = {model: values["accuracy"] for model, values in found.items()}
-        measured = {"metric": "linear accuracy", "test": linear, "val": {}, "knn": {"test": test, "val": val}}
+        measured = {"metric": "linear accuracy", "test": linear, "val": {}, metric: {"test": test, "val": val}}
     else:
         measured = {"metric": metric, "test": test, "val": val}
     return {
         "strategy": run.strategy,
         "seed": run.seed,
-        "flags": list(flags),
+        "settings": dict(settings),
         **measured,
         f"train_{metric}": last["train"].get(metric),
         "probabilities": metrics.get("probabilities"),

@@ -13,25 +13,31 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from teachaugment.commands.compare.display import ComparisonDisplay
 from teachaugment.commands.compare.plan import Run, words
-from teachaugment.commands.compare.progress import Progress
 from teachaugment.commands.compare.rows import finished, trained
 from teachaugment.engine import checkpoint
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
 
 POLL = 0.5  # seconds between two looks at the runs
 
 
 def train_all(
-    runs: Sequence[Run], jobs: int, threads: int, done: Callable[[Run], None], progress: Progress, lock: int | None
+    runs: Sequence[Run],
+    jobs: int,
+    threads: int,
+    done: Callable[[Run], None],
+    display: ComparisonDisplay,
+    lock: int | None,
 ) -> None:
     """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
     waiting, running = list(runs), dict[Run, subprocess.Popen]()
     with noted_signals() as stopped:
         try:
             while waiting or running:
-                open_ = {*waiting, *running}
-                for run in [r for r in waiting if r.needs not in open_][: jobs - len(running)]:
+                unfinished = {*waiting, *running}
+                for run in [r for r in waiting if r.needs not in unfinished][: jobs - len(running)]:
                     waiting.remove(run)
                     running[run] = start(run, threads, lock)
                 time.sleep(POLL)
@@ -46,14 +52,14 @@ def train_all(
                             waiting.insert(0, run)
                             continue
                         done(run)
-                        progress.finished(run)
-                progress.show(waiting, list(running))
+                        display.finished(run)
+                display.show(waiting, list(running))
         finally:
             for process in running.values():
                 process.terminate()
             for process in running.values():
                 process.wait()
-            progress.close()
+            display.close()
 
 
 @contextmanager
@@ -79,8 +85,8 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
     run.path.parent.mkdir(parents=True, exist_ok=True)
     command = ["train", *words(config), *(["--resume", str(run.path)] if resume else [])]
     if trained(run):
-        command = ["linear", str(run.path)]
-    with printed(run).open("ab") as file:
+        command = [TASKS[run.config.task].follow_up or "", str(run.path)]
+    with printed_file(run).open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", "teachaugment", *command],
             stdin=subprocess.DEVNULL,
@@ -91,21 +97,22 @@ def start(run: Run, threads: int, lock: int | None) -> subprocess.Popen:
         )
 
 
-def printed(run: Run) -> Path:
+def printed_file(run: Run) -> Path:
+    """The file that holds what a run's processes have printed."""
     return run.path.with_name(f"{run.path.name}.txt")
 
 
 def failure(run: Run, code: int) -> str:
     """One line about a run that ended badly: its own last words, and where all of them are."""
-    lines = printed(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    lines = printed_file(run).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = (lines or ["it printed nothing"])[-1].removeprefix("teachaugment: error: ")
     how = f"was ended by signal {-code}" if code < 0 else f"failed: {last}"
-    return f"{run} {how}; what it printed is in {printed(run)}"
+    return f"{run} {how}; what it printed is in {printed_file(run)}"
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[int | None]:
-    """Nobody else works in this directory, and no run is left that a killed command had started.
+def locked_directory(path: Path) -> Iterator[int | None]:
+    """Take the lock on a directory: nobody else works in it, and no run is left that a killed command had started.
 
     The lock is handed down to the runs, so that it is free only when the last of them has ended.
     """

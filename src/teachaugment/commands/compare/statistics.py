@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from teachaugment.commands.compare.rows import Row
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
 
 CONFIDENCE = 0.95
 
@@ -62,6 +63,9 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
     if len(metrics) > 1:
         raise UserError(f"runs of different tasks cannot be compared: their metrics are {', '.join(sorted(metrics))}")
     (metric,) = metrics
+    # Where a follow-up measures what is compared, the task's own metric stands beside it.
+    owned = {entry.metric for entry in TASKS.values() if entry.follow_up}
+    own_metric = next((name for group in groups for row in group.rows.values() for name in owned & row.keys()), None)
     clock = "train_seconds" if all("train_seconds" in r for g in groups for r in g.rows.values()) else "seconds"
     return {
         "metric": metric,
@@ -70,11 +74,14 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
         "unit": "%",
         "confidence": CONFIDENCE,
         "baseline": groups[0].label,
-        "strategies": [_one(group, groups[0], metric, split, model, clock) for group in groups],
+        "own_metric": own_metric,
+        "strategies": [_summarize_group(group, groups[0], metric, own_metric, split, model, clock) for group in groups],
     }
 
 
-def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clock: str) -> dict[str, Any]:
+def _summarize_group(
+    group: Group, baseline: Group, metric: str, own_metric: str | None, split: str, model: str, clock: str
+) -> dict[str, Any]:
     values = {seed: _value(row, split, model) for seed, row in sorted(group.rows.items())}
     pairs = {seed: values[seed] - _value(baseline.rows[seed], split, model) for seed in values if seed in baseline.rows}
     trained = [value for row in group.rows.values() if (value := row.get(f"train_{metric}")) is not None]
@@ -86,10 +93,10 @@ def _one(group: Group, baseline: Group, metric: str, split: str, model: str, clo
         "std": statistics.stdev(values.values()) if len(values) > 1 else None,
         "values": values,
         "difference": None,
-        "knn": _neighbours(group, split, model),
+        "own": _mean_of(own_metric, group, split, model) if own_metric else None,
         "train": 100 * statistics.mean(trained) if trained else None,
         "seconds": statistics.mean(row[clock] for row in group.rows.values()),
-        "relative_time": _total(group, pairs, clock) / _total(baseline, pairs, clock) if pairs else None,
+        "relative_time": _relative_time(group, baseline, pairs, clock) if pairs else None,
         "paper_error": dict(group.paper),
     }
     if group is not baseline and pairs:
@@ -111,11 +118,13 @@ def _value(row: Row, split: str, model: str) -> float:
         raise UserError(f"the run of {row['strategy']}, seed {row['seed']} has no {split} metric{hint}") from None
 
 
-def _neighbours(group: Group, split: str, model: str) -> float | None:
-    """What nearest neighbours make of the features, beside the linear classifier."""
-    found = [row["knn"][split].get(model) for row in group.rows.values() if "knn" in row]
+def _mean_of(metric: str, group: Group, split: str, model: str) -> float | None:
+    """The mean of the task's own metric, where it is not what is compared."""
+    found = [row[metric][split].get(model) for row in group.rows.values() if metric in row]
     return 100 * statistics.mean(found) if found and None not in found else None
 
 
-def _total(group: Group, seeds: Mapping[int, Any], clock: str) -> float:
-    return max(1e-9, sum(group.rows[seed][clock] for seed in seeds))
+def _relative_time(group: Group, baseline: Group, seeds: Collection[int], clock: str) -> float:
+    """How many times the baseline's seconds the runs of these seeds took."""
+    ours, theirs = (sum(each.rows[seed][clock] for seed in seeds) for each in (group, baseline))
+    return max(1e-9, ours) / max(1e-9, theirs)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from itertools import pairwise
 
+import cluster
+import counts
 import pytest
 import torch
+from cluster import Machine, all_reduce, cost, efficiency, memory, sent
+from counts import Counts, count
+from scaling_model import GPUS, tables
 from torch import nn
 
 from teachaugment.augment.neural import NeuralAugmenter
-from teachaugment.commands.bench import cluster, counts
-from teachaugment.commands.bench.cluster import GPUS, Machine, all_reduce, cost, efficiency, memory, sent, tables
-from teachaugment.commands.bench.counts import Counts, count
 from teachaugment.models import create
 from teachaugment.replay import Replay
 

@@ -1,0 +1,28 @@
+"""Rows of version 0.1, which kept the words of a command line (``flags``) where rows now keep ``settings``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teachaugment.commands.compare.plan import BASE, shared_settings
+from teachaugment.commands.parser import Parser, spelling
+from teachaugment.config.flags import add_settings, given_layers
+from teachaugment.config.resolve import Layer
+from teachaugment.errors import UserError
+
+
+def settings_of(flags: Sequence[str]) -> dict[str, Any]:
+    """What such a row would keep today."""
+    return dict(shared_settings([BASE, *read_words(flags)]).values)
+
+
+def read_words(words: Sequence[str]) -> list[Layer]:
+    """The settings in flags as they stood on a command line."""
+    parser = Parser(allow_abbrev=False)
+    parser.add_argument("--preset")
+    add_settings(parser)
+    found, rest = parser.parse_known_args([spelling(word) for word in words])
+    if rest:
+        raise UserError(f"unknown flag {rest[0]}")
+    return given_layers(found.preset, None, found.chosen)

@@ -1,0 +1,61 @@
+"""``teachaugment evaluate``: the metrics of a run's target and teacher, on its own test split or on other images."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from teachaugment.config.resolve import Layer, read_yaml, resolve
+from teachaugment.engine import directory
+from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
+
+EXAMPLES = """\
+examples:
+  teachaugment evaluate runs/RUN
+  teachaugment evaluate runs/RUN --data photos --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory")
+    parser.add_argument("--data", metavar="FOLDER", help="other images of the same classes; default: the run's own")
+    parser.add_argument(
+        "--checkpoint", choices=("last", "best"), default="last", help="best: chosen on the validation split"
+    )
+    parser.add_argument("--device", metavar="TEXT", help="default: the run's own setting")
+    parser.add_argument("--workers", metavar="N", help="processes that read images from disk")
+    parser.add_argument("--json", action="store_true", help="print all metrics as JSON")
+    parser.add_argument("--output", metavar="FILE", help="write all metrics to this file as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    path = directory.existing_run(arguments.run)
+    names = {"device": "--device", "data.workers": "--workers"}
+    values = {"device": arguments.device, "data.workers": arguments.workers}
+    given = {key: value for key, value in values.items() if value is not None}
+    config = resolve(read_yaml(path / directory.CONFIG), Layer(given, names))
+
+    from teachaugment import distributed
+    from teachaugment.engine import build, processes, restore
+
+    with processes.session(build.device(config.device)):
+        metrics = restore.evaluate_run(config, path, arguments.checkpoint, arguments.data)
+        if distributed.is_main():
+            show(config.task, metrics, arguments.json, arguments.output)
+    return 0
+
+
+def show(task: str, metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
+    """Print the metrics, and write them to the file ``output`` if there is one."""
+    from teachaugment.show.results import result_lines
+
+    text = json.dumps(metrics, indent=2)
+    if output:
+        try:
+            Path(output).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write --output {output}: {error.strerror}") from None
+    print(text if as_json else "\n".join(result_lines(metrics["test"], TASKS.load(task).describe)))
