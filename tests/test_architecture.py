@@ -46,7 +46,7 @@ RULES = {
     "show": Rule(set(), {"PIL", "torch"}),
     "config": Rule({"presets"}, {"yaml"}, True),
     "presets": Rule({"config"}, set(), True),
-    "tasks": Rule({"augment", "config", "data", "models", "show"}, {"torch"}),
+    "tasks": Rule({"augment", "config", "data", "models", "show"}, {"PIL", "torch"}),
     "strategies": Rule({"augment", "config", "data", "objectives", "policy", "tasks"}, {"torch", "torchvision"}),
     "engine": Rule(LOW | {"strategies", "tasks"}, {"safetensors", "torch"}),
     "commands": Rule(

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from teachaugment.algorithm import TeachAugment
     from teachaugment.batch import Batch
     from teachaugment.errors import UserError
-    from teachaugment.policy.policy import Policy, load_policy
+    from teachaugment.policy.load import load_policy
+    from teachaugment.policy.policy import Policy
 
 __version__ = "0.1.0"
 __all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
@@ -19,7 +20,7 @@ _HOME = {
     "Policy": ".policy.policy",
     "TeachAugment": ".algorithm",
     "UserError": ".errors",
-    "load_policy": ".policy.policy",
+    "load_policy": ".policy.load",
 }
 
 

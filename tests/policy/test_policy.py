@@ -11,7 +11,8 @@ import teachaugment
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.batch import Batch
 from teachaugment.errors import UserError
-from teachaugment.policy.policy import Policy, load_policy
+from teachaugment.policy.load import load_policy
+from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]

@@ -67,7 +67,7 @@ def interface(path: Path) -> Any:
         import gradio
     except ImportError:
         raise UserError("gradio is not installed; install it: pip install 'teachaugment[explore]'") from None
-    from teachaugment.policy.policy import load_policy
+    from teachaugment.policy.load import load_policy
 
     policy = load_policy(path)  # complains before the page opens
     known = policy.augmenter.settings.classes
@@ -104,7 +104,7 @@ def explore(
     from torchvision.transforms.v2.functional import to_pil_image
 
     from teachaugment.commands.preview import draws, prepared
-    from teachaugment.policy.policy import load_policy
+    from teachaugment.policy.load import load_policy
 
     if picture is None:
         return []

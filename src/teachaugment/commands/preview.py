@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.draws < 1:
         raise UserError(f"--draws must be at least 1, not {arguments.draws}")
-    from teachaugment.policy.policy import load_policy
+    from teachaugment.policy.load import load_policy
     from teachaugment.show.pictures import comparison
 
     policy = load_policy(arguments.policy, context=arguments.context, strength=arguments.strength)

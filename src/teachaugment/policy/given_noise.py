@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from teachaugment.augment.functional import affine_warp
 from teachaugment.augment.mlp import Live, Sources
 from teachaugment.augment.neural import NeuralAugmenter, Noise
-from teachaugment.engine.checkpoint import write_atomically
 from teachaugment.errors import UserError
+from teachaugment.files import write_atomically
 from teachaugment.policy.policy import Policy
 
 INPUTS = ("image", "label", "applied", "noise", "color_units", "geometry_units", "rgb_units")

@@ -7,7 +7,8 @@ from typing import Any
 from teachaugment.config.sections import Config
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
-from teachaugment.policy.policy import Policy, load_policy
+from teachaugment.policy.load import load_policy
+from teachaugment.policy.policy import Policy
 from teachaugment.strategies.fixed import EachView
 from teachaugment.strategies.strategy import Setup
 

@@ -16,7 +16,7 @@ from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
-from teachaugment.policy.policy import load_policy
+from teachaugment.policy.load import load_policy
 
 TINY = {
     "task": "simsiam", "data.size": 8, "data.per_class": 3, "train.batch_size": 8, "train.epochs": 3,

@@ -72,7 +72,7 @@ def as_csv(summary: dict[str, Any]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     papers = list(dict.fromkeys(data for s in summary["strategies"] for data in s["paper_error"]))
-    metric = f"{summary['split']}_{summary['metric']}"
+    metric, own = (f"{summary['split']}_{name}" for name in (summary["metric"], summary["own_metric"] or "own"))
     writer.writerow(
         ["label", "strategy", "runs", f"{metric}_mean", f"{metric}_std", "difference", "interval_low", "interval_high"]
         + [
