@@ -79,7 +79,7 @@ def as_csv(summary: dict[str, Any]) -> str:
             "wins",
             "pairs",
             f"train_{summary['metric']}",
-            f"{summary['split']}_{summary['own_metric'] or 'own'}",
+            own,
             "seconds",
             "relative_time",
         ]
