@@ -40,12 +40,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from teachaugment import distributed
+from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import Batch, check
 from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.losses import color_distance, cross_entropy, non_saturating
 from teachaugment.objectives.passes import Loss, Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
+from teachaugment.replay import Replay
 from teachaugment.seeds import derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.view import View
@@ -113,22 +115,20 @@ class TeachAugment:
         distributed.broadcast_(*(view.augmenter for view in self.views), self.teacher.model)
 
     @property
-    def augmenter(self) -> Any:
+    def augmenter(self) -> Augmenter:
         """a_φ; of several views, the first one's."""
         return self.views[0].augmenter
 
     @property
-    def replay(self) -> Any:
+    def replay(self) -> Replay:
         """The earlier augmenters; of several views, the first one's."""
         return self.views[0].replay
 
     def __call__(self, images: Tensor, labels: Tensor | None = None, *more: Tensor) -> Any:
         """Images for the target's next update, augmented, still in [0, 1]: ``teach(images, labels)``, or with several
         views ``teach(first, second)``, which returns as many."""
-        if len(self.views) == 1:
-            return self.augment(Batch(images, labels)).image
-        batch = self.augment(Batch(images, others=() if labels is None else (labels, *more)))
-        return (batch.image, *batch.others)
+        batch = self.augment(self._batch(images, labels, *more))
+        return (batch.image, *batch.others) if batch.others else batch.image
 
     @torch.no_grad()
     def augment(self, batch: Batch) -> Batch:
@@ -149,16 +149,16 @@ class TeachAugment:
         self,
         images: Tensor | Batch,
         labels: Tensor | None = None,
-        *,
+        *more: Tensor,
         permit: Callable[[dict[str, Tensor]], bool] | None = None,
     ) -> dict[str, Tensor] | None:
-        """To be called after each update of the target with the batch before augmentation.
+        """To be called after each update of the target with what it was called with, before augmentation.
 
         Updates the teacher (lines 3-5) and, every n_inner calls, the augmenter (lines 10-12). Returns what the
         augmenter's update measured, as tensors on the device, or None when there was none. ``permit`` is asked before
         the augmenter is updated, with what was measured, and may refuse.
         """
-        batch = images if isinstance(images, Batch) else Batch(images, labels)
+        batch = images if isinstance(images, Batch) else self._batch(images, labels, *more)
         self.teacher.update(self.target)
         self.steps += 1
         measured = None
@@ -256,6 +256,12 @@ class TeachAugment:
         self.teacher.load_state_dict(state["teacher"])
         self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
         self.draws.clear()
+
+    def _batch(self, images: Tensor, labels: Tensor | None, *more: Tensor) -> Batch:
+        """Images and labels, or where there are several views, all of them."""
+        if len(self.views) == 1:
+            return Batch(images, labels)
+        return Batch(images, others=() if labels is None else (labels, *more))
 
     def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
         """Each view with its images."""

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from teachaugment.config.resolve import Layer, read_yaml, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
@@ -33,10 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     path = directory.existing_run(arguments.run)
-    names = {"device": "--device", "data.workers": "--workers"}
-    values = {"device": arguments.device, "data.workers": arguments.workers}
-    given = {key: value for key, value in values.items() if value is not None}
-    config = resolve(read_yaml(path / directory.CONFIG), Layer(given, names))
+    config = directory.settings_of(path, arguments.device, arguments.workers)
 
     from teachaugment import distributed
     from teachaugment.engine import build, processes, restore

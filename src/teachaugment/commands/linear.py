@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from teachaugment.config.resolve import Layer, read_yaml, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import progress
@@ -54,10 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"--{name.replace('_', '-')} must be above 0, not {value:g}")
         if value is not None and arguments.protocol == "cached":
             raise UserError(f"--{name.replace('_', '-')} is for --protocol simsiam")
-    names = {"device": "--device", "data.workers": "--workers"}
-    values = {"device": arguments.device, "data.workers": arguments.workers}
-    given = {key: value for key, value in values.items() if value is not None}
-    config = resolve(read_yaml(path / directory.CONFIG), Layer(given, names))
+    config = directory.settings_of(path, arguments.device, arguments.workers)
 
     from teachaugment.engine import restore
     from teachaugment.engine.features import features_of, untrained_features

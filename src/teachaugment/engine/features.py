@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from teachaugment.config.resolve import read_yaml, resolve
 from teachaugment.engine import directory, restore
 from teachaugment.engine.precision import LowPrecision
 from teachaugment.engine.probe import calibrate
@@ -42,7 +41,7 @@ def write_backbone(path: Path, which: str, output: Path) -> str:
     """The backbone of the run in ``path`` as safetensors; returns a line that says what was written."""
     if output.suffix != ".safetensors":
         raise UserError(f"--output {output} must end in .safetensors")
-    config = resolve(read_yaml(path / directory.CONFIG))
+    config = directory.settings_of(path)
     trainer, name = restore.load_run(config, path, which)
     network, width = features_of(trainer.target, trainer)
     tensors = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}

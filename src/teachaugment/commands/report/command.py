@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from teachaugment.config.resolve import read_yaml, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 
@@ -35,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         record, seen, classes, missing = read(paths[0]), None, [], ""
         try:
-            config = resolve(read_yaml(paths[0] / directory.CONFIG))
+            config = directory.settings_of(paths[0])
             trainer, _ = restore.load_run(config, paths[0], keep_strategy=True)
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
