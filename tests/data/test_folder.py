@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from teachaugment import progress as waiting
+from teachaugment import progress
 from teachaugment.data import Reading, finish, load
 from teachaugment.errors import UserError
 
@@ -181,8 +181,8 @@ def test_streamed_and_decoded_folders_agree(tmp_path):
 
 def test_slow_decoding_reports_plain_lines_when_there_is_no_terminal(capsys, monkeypatch):
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
-    assert list(waiting.progress(range(3), 3, "decoding", "images")) == [0, 1, 2]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    assert list(progress.progress(range(3), 3, "decoding", "images")) == [0, 1, 2]
     lines = capsys.readouterr().err.splitlines()
     assert lines and lines[0].startswith("decoding: ") and "\r" not in lines[0]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from teachaugment.engine import checkpoint, directory, log, run
+from teachaugment.commands.report import write
+from teachaugment.engine import checkpoint, directory, log
 
 WITHIN = 60  # seconds
 
@@ -160,7 +161,7 @@ def test_a_report_that_cannot_be_written_does_not_lose_a_run(lab):
         def fail(*_: Any) -> None:
             raise OSError(28, "No space left on device", "report.html")
 
-        run.write_report = fail
+        write.write_report = fail
 
     process = lab.finish(path, prepare=prepare)
     assert "warning: no report.html" in process.said()

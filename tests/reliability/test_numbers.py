@@ -14,7 +14,7 @@ from teachaugment.algorithm import TeachAugment
 from teachaugment.engine import checkpoint, directory, finite
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.trainer import Trainer
-from teachaugment.tasks.classification import Classification
+from teachaugment.tasks.classification.task import Classification
 
 STEP = 7  # in the second epoch, where there is a checkpoint already
 
@@ -50,11 +50,11 @@ def spoiled_images(value: float) -> None:
 def spoiled_gradient(network: str, which: int, value: float) -> None:
     real = finite.Finite.update
 
-    def update(self: Any, name: str, module: Any, losses: Any, step: int, *rest: Any, **more: Any) -> bool:
-        if name == network and step >= STEP and not getattr(module, "spoiled", False):
+    def update(self: Any, name: str, module: Any, losses: Any, **more: Any) -> bool:
+        if name == network and self.step >= STEP and not getattr(module, "spoiled", False):
             module.spoiled = True
             list(module.parameters())[which].grad.view(-1)[0] = value
-        return real(self, name, module, losses, step, *rest, **more)
+        return real(self, name, module, losses, **more)
 
     finite.Finite.update = update
 

@@ -10,25 +10,24 @@ from typing import Any
 import pytest
 
 from teachaugment.algorithm import TeachAugment
-from teachaugment.engine import checkpoint, directory, evaluate, log, precision, run
-from teachaugment.engine import epoch_sums as progress
-from teachaugment.engine import trainer as train
+from teachaugment.engine import checkpoint, directory, epoch_sums, evaluate, log, precision, run
 from teachaugment.engine.interrupts import Interrupts
+from teachaugment.engine.trainer import Trainer
 from teachaugment.teachers import EMATeacher
 
 from .conftest import signalled
 
 # Where in a step or between two epochs the signal arrives: before this call, the n-th of its kind in the run.
 PLACES: dict[str, tuple[Any, str, int]] = {
-    "a step": (train.Trainer, "train_step", 12),
+    "a step": (Trainer, "train_step", 12),
     "the target's update": (precision.Precision, "step", 12),
     "the teacher's update": (EMATeacher, "update", 12),
     "the augmenter's update": (TeachAugment, "update_augmenter", 6),
     "the augmenter's backward pass": (TeachAugment, "backward", 6),
     "waiting for images": (Interrupts, "_between", 14),
     "an evaluation": (evaluate, "sums", 6),
-    "counting an epoch": (train.Trainer, "end_epoch", 3),
-    "adding up an epoch": (progress.Progress, "results", 3),
+    "counting an epoch": (Trainer, "end_epoch", 3),
+    "adding up an epoch": (epoch_sums.EpochSums, "results", 3),
     "the log": (log.Log, "write", 4),
     "a save": (checkpoint, "save", 14),
     "the end": (run, "finish", 1),
@@ -73,7 +72,7 @@ def test_the_number_of_workers_may_change_at_every_resume(lab, record, streaming
 
 
 def slow_evaluation() -> None:
-    real = train.Trainer.batches
+    real = Trainer.batches
 
     def batches(self: Any, split: str, training: bool = False) -> Any:
         for batch in real(self, split, training):
@@ -81,7 +80,7 @@ def slow_evaluation() -> None:
                 time.sleep(0.5)
             yield batch
 
-    train.Trainer.batches = batches
+    Trainer.batches = batches
 
 
 def slow_save() -> None:
@@ -122,7 +121,7 @@ def test_a_signal_ends_a_run_within_ten_seconds(lab, record, streaming, count):
 
 def test_a_second_signal_leaves_at_once(lab):
     path = lab.fresh()
-    process = lab.train(path, prepare=lambda: setattr(train.Trainer, "train_step", lambda *_: time.sleep(600)))
+    process = lab.train(path, prepare=lambda: setattr(Trainer, "train_step", lambda *_: time.sleep(600)))
     lab.until((path / directory.LOG).exists, process)
     time.sleep(0.3)
     process.send(signal.SIGTERM)

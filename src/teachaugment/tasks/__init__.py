@@ -19,6 +19,7 @@ class TaskEntry(Entry):
 
     metric: str = "accuracy"  # the name in a meter's result that says how good a model is; higher is better
     metric_words: str = ""  # the same for people; empty: the metric itself
+    metric_column: str = ""  # the same as the heading of a column; empty: the words
     class_metric: str = "class_accuracy"  # the metric of each class
     class_words: str = "accuracy"
     share_right: str | None = None  # the metric that is a share of right answers, where there is one
@@ -52,6 +53,7 @@ def _self_supervised(where: str, help: str) -> TaskEntry:
         help,
         metric="knn",
         metric_words="kNN accuracy",
+        metric_column="kNN",
         defaults={  # for a small network
             "optim.lr": 0.05,
             "optim.nesterov": False,

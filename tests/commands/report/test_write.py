@@ -143,7 +143,7 @@ def test_a_problem_with_the_page_never_loses_a_training(train_run, tmp_path, mon
     def broken(*_):
         raise RuntimeError("no ink\nsecond line")
 
-    monkeypatch.setattr("teachaugment.engine.run.write_report", broken)
+    monkeypatch.setattr("teachaugment.commands.report.write.write_report", broken)
     with pytest.warns(UserWarning, match=r"no report.html: RuntimeError: no ink$"):
         path = train_run(tmp_path / "run", "--epochs", "1")
     assert (path / "metrics.json").exists() and not (path / REPORT).exists()

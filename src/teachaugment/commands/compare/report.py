@@ -25,7 +25,7 @@ def as_table(summary: dict[str, Any]) -> Table:
     metric, split, baseline = summary["metric"], summary["split"], summary["baseline"]
     strategies = summary["strategies"]
     papers = list(dict.fromkeys(data for s in strategies for data in s["paper_error"]))
-    own = summary["own_metric"]
+    own = summary["own_column"]
     also = "own" if own else "train"  # a second number
     header = ["strategy", f"{split} {metric}, %", f"to {baseline}", "95 % interval", "wins"]
     header += [own or also, "time", "seeds"]

@@ -64,8 +64,9 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
         raise UserError(f"runs of different tasks cannot be compared: their metrics are {', '.join(sorted(metrics))}")
     (metric,) = metrics
     # Where a follow-up measures what is compared, the task's own metric stands beside it.
-    owned = {entry.metric for entry in TASKS.values() if entry.follow_up}
-    own_metric = next((name for group in groups for row in group.rows.values() for name in owned & row.keys()), None)
+    owned = {entry.metric: entry.metric_column or entry.words for entry in TASKS.values() if entry.follow_up}
+    all_keys = {name for group in groups for row in group.rows.values() for name in row}
+    own_metric = next((name for name in owned if name in all_keys), None)
     clock = "train_seconds" if all("train_seconds" in r for g in groups for r in g.rows.values()) else "seconds"
     return {
         "metric": metric,
@@ -75,6 +76,7 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
         "confidence": CONFIDENCE,
         "baseline": groups[0].label,
         "own_metric": own_metric,
+        "own_column": owned.get(own_metric or ""),
         "strategies": [_summarize_group(group, groups[0], metric, own_metric, split, model, clock) for group in groups],
     }
 
