@@ -68,10 +68,10 @@ def fetched_from_elsewhere(page: Seen) -> list[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole site; ``--strict`` makes a link that leads nowhere an error."""
+    """The whole site; ``--strict`` makes a link that leads nowhere an error, and with ``--quiet`` it would not."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)],
         capture_output=True,
         text=True,
         timeout=300,
