@@ -38,7 +38,7 @@ format: ready-lint
 	$(RUN) -m ruff format .
 
 docs: ready-docs
-	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 	@! grep -rE '<(script|link|img)[^>]*(src|href)="(https?:)?//' build/site --include='*.html' || { \
 		echo "a page of build/site fetches something from the network" >&2; exit 1; }
 
