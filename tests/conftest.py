@@ -8,8 +8,6 @@ from pathlib import Path
 # For the commands that tests start, and before torch is imported: two workers on two cores, where more threads would
 # only wait for each other, and the package of this clone, whatever else the environment has installed.
 os.environ["OMP_NUM_THREADS"] = "1"
-# Some virtual machines announce AMX and then refuse it: bfloat16 convolutions would end the process.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).resolve().parent.parent / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
