@@ -191,6 +191,7 @@ def test_the_help_knows_all_of_them(house):
         assert "toy" in said[said.index(f"  {flag}") :][:600], flag
     assert "say hello" in command(house, "--help") and "toy" in command(house, "models")
     assert "; toy: 0.01" in said  # the task's own default
+    assert "FILE.toy" in said
 
 
 def test_the_command_says_hello(house):

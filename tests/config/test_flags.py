@@ -45,4 +45,7 @@ def test_choices_may_be_a_table():
     table = Table("letter", "letters", {name: Entry(name, "a letter") for name in "abcdef"})
     made = Setting("letter", str, "a", setting("a", "which letter", choices=table).metadata)
     assert choices_of(made) == tuple("abcdef") and metavar(made) == "NAME"
-    assert help_text(made) == "which letter: a, b, c, d, e, f [a]" and made.parse("b") == "b"
+    assert (
+        help_text(made) == "which letter: " + ", ".join(f"{name} (a letter)" for name in "abcdef") + " [a]"
+        and made.parse("b") == "b"
+    )

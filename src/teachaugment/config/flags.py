@@ -9,6 +9,7 @@ from typing import Any
 from teachaugment import presets
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
 from teachaugment.config.settings import Setting, as_text
+from teachaugment.tables import Table
 from teachaugment.tasks import TASKS
 
 KINDS = {bool: "true|false", int: "N", float: "X", str: "TEXT"}  # how the help shows a value
@@ -60,8 +61,10 @@ def metavar(setting: Setting) -> str:
 
 def help_text(setting: Setting) -> str:
     """What stands below the flag: the setting's help, its choices where there are many, and its defaults."""
-    choices = choices_of(setting)
+    choices, table = choices_of(setting), setting.metadata["choices"]
     names = f": {', '.join(choices)}" if len(choices) > FEW else ""
+    if isinstance(table, Table):  # which says of each of its names what it stands for
+        names = ": " + ", ".join(f"{name} ({entry.help})" for name, entry in table.items())
     own = {task: entry.defaults for task, entry in TASKS.items() if setting.key in entry.defaults}
     tasks = [f"; {task}: {as_text(defaults[setting.key])}" for task, defaults in own.items()]
     return f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}{''.join(tasks)}]"

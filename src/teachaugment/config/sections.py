@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from teachaugment import strategies, tasks
+from teachaugment import data, strategies, tasks
 from teachaugment.augment import AUGMENTERS
 from teachaugment.config.settings import setting
 from teachaugment.hyperparameters import Hyperparameters
@@ -19,7 +19,7 @@ _OURS = Hyperparameters()  # whose defaults are the settings'
 class DataConfig:
     path: str = setting(
         "shapes",
-        "shapes, cifar10, cifar100, imagenet, cityscapes, hf:NAME, wds:SHARDS, a folder of images or an .npz file",
+        f"the images: {', '.join(data.ways_to_name())}",
         flag="data",
     )
     root: str | None = setting(
@@ -102,7 +102,7 @@ class AugmentConfig:
         strategies.DEFAULT,
         "what is done to a training image besides flip, crop and cutout",
         flag="strategy",
-        choices=STRATEGIES.names,
+        choices=STRATEGIES,
     )
     policy: str | None = setting(
         None, "train with this learned policy, a file or a run; no teacher is needed then", flag="policy"
@@ -150,13 +150,13 @@ class ViewsConfig:
 class TeachConfig:
     objective: str = setting(
         "teachaugment",
-        "what the augmenter maximises: Eq. 1, or its rival of Adversarial AutoAugment or of PointAugment",
-        choices=OBJECTIVES.names,
+        "what the augmenter maximises",
+        choices=OBJECTIVES,
     )
     augmenter: str = setting(
         _OURS.augmenter,
-        "what learns to augment: the paper's networks, or their rival of Faster AutoAugment (dda) or OnlineAugment",
-        choices=AUGMENTERS.names,
+        "what learns to augment",
+        choices=AUGMENTERS,
     )
     n_inner: int = setting(_OURS.n_inner, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(_OURS.fraction, "share of a batch on which the augmenter is updated", above=0, high=1)
@@ -179,7 +179,7 @@ class TeachConfig:
 
 @dataclass(frozen=True)
 class Config:
-    task: str = setting(tasks.DEFAULT, "what is learned", flag="task", choices=TASKS.names)
+    task: str = setting(tasks.DEFAULT, "what is learned", flag="task", choices=TASKS)
     seed: int = setting(0, "all randomness follows from this number", flag="seed", low=0)
     output: str | None = setting(None, "the run directory, new or empty; none: a fresh one under runs/", flag="output")
     device: str = setting("auto", "cpu, cuda, cuda:1, mps, …; auto: the accelerator if there is one", flag="device")

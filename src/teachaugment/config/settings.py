@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from teachaugment.tables import Table
+
 
 def setting(
     default: Any,
@@ -19,7 +21,7 @@ def setting(
     above: float | None = None,
     high: float | None = None,
     below: float | None = None,
-    choices: tuple[str, ...] | None = None,
+    choices: tuple[str, ...] | Table[Any] | None = None,
 ) -> Any:
     """A field of a section: its default, one line of help, an optional short flag and the values it may take."""
     rules = {"low": low, "above": above, "high": high, "below": below, "choices": choices}

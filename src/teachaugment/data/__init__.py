@@ -69,6 +69,19 @@ def names(table: Table[Format]) -> list[str]:
     return [key for key in table if key != FOLDER and not key.endswith(":") and not key.startswith(".")]
 
 
+def ways_to_name() -> list[str]:
+    """How data are named, for people: all that the tables have."""
+    ways = []
+    for key in dict.fromkeys([*CLASSES, *MASKS]):
+        if key == FOLDER:
+            ways.append("a folder")
+        elif key.endswith(":"):
+            ways.append(f"{key}NAME")
+        else:
+            ways.append(f"FILE{key}" if key.startswith(".") else key)
+    return ways
+
+
 def find(source: str | Path, table: Table[Format], rooted: bool = False) -> str | None:
     """The key of the format that reads ``source``, or None.
 

@@ -26,7 +26,9 @@ STRATEGIES: Table[StrategyEntry] = Table(
     "strategy",
     __name__,
     {
-        "teachaugment": StrategyEntry("learned:learned", "the paper's: learned while the model trains", True, True),
+        "teachaugment": StrategyEntry(
+            "learned:learned", "the paper's: learned while the model trains", learns=True, has_teacher=True
+        ),
         "policy": StrategyEntry("policy:policy", "a policy that an earlier run has learned"),
         "none": StrategyEntry(_FIXED, "flip, crop and Cutout as they are set, and nothing besides"),
         "unaugmented": StrategyEntry(_FIXED, "no augmentation at all"),
