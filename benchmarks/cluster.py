@@ -30,7 +30,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one step with its share of the augmenter's update, in seconds on each GPU."""
+    """What one step costs, with its share of the augmenter's update, in seconds on each GPU."""
 
     compute: float
     gradients: float  # all-reduce of the target's gradients, most of it hidden behind the backward pass

@@ -23,7 +23,7 @@ from teachaugment.replay import Replay
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one network with the augmenter for its classes. Operations and activations are per image, in 32 bits."""
+    """What one network with the augmenter for its classes needs; operations and activations per image, in 32 bits."""
 
     model: str
     size: int

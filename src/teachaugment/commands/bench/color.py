@@ -117,7 +117,7 @@ def _row(plan: Plan, size: int, n: int, device: torch.device) -> dict[str, Any]:
 
 @torch.no_grad()
 def _errors(plan: Plan, batch: Any) -> dict[str, dict[str, float]]:
-    """Of the fast form against the exact one, in levels of 1/255, for an augmenter as drawn and a far stronger one."""
+    """The error of the fast form, in levels of 1/255, for an augmenter as drawn and for a far stronger one."""
     found = {}
     for strength in (1.0, 3.0):
         augmenter = make_augmenter(plan, batch.image.device, strength)
