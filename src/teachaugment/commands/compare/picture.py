@@ -38,7 +38,10 @@ def drawing(summary: dict[str, Any]) -> Drawing:
     metric, differences = panels(strategies, left)
     top, bottom = TITLE + 8, height - AXIS
     seeds = f"{summary['split']} {summary['metric']}, %: seeds and mean"
-    paired = f"difference to {summary['baseline']}, points: seeds, mean, {100 * summary['confidence']:.0f} % interval"
+    shown = f"points: seeds, mean, {100 * summary['confidence']:.0f} % interval"
+    paired = f"difference to {summary['baseline']}, {shown}"
+    if text_width(paired, STYLES["tick"].size) > PANEL:
+        paired = f"difference to the first, {shown}"
     shapes: list[Shape] = [
         Text(MARGIN, 21, summary["title"], "title"),
         Text(metric.start, 43, seeds, "tick"),
