@@ -43,7 +43,7 @@ def same(found: dict, expected: dict) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS, indirect=True)
-def test_a_run_evaluates_as_it_did(run, capsys, request):
+def test_a_run_evaluates_as_it_did(run, capsys):
     assert cli.main(["evaluate", str(run), "--json"]) == 0
     same(json.loads(capsys.readouterr().out)["test"], EXPECTED[run.name]["at_epoch_2"])
 

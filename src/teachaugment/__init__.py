@@ -9,14 +9,16 @@ if TYPE_CHECKING:
     from teachaugment.algorithm import TeachAugment
     from teachaugment.batch import Batch
     from teachaugment.errors import UserError
+    from teachaugment.hyperparameters import Hyperparameters
     from teachaugment.policy.load import load_policy
     from teachaugment.policy.policy import Policy
 
 __version__ = "0.1.0"
-__all__ = ["Batch", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
+__all__ = ["Batch", "Hyperparameters", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
 
 _HOME = {
     "Batch": ".batch",
+    "Hyperparameters": ".hyperparameters",
     "Policy": ".policy.policy",
     "TeachAugment": ".algorithm",
     "UserError": ".errors",

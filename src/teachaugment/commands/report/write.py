@@ -13,8 +13,8 @@ from teachaugment.commands.report.page import Page, Section, render
 from teachaugment.commands.report.record import Record, differences, read
 from teachaugment.config.settings import as_text
 from teachaugment.engine import directory
-from teachaugment.engine.checkpoint import write_atomically
 from teachaugment.engine.trainer import Trainer
+from teachaugment.files import write_atomically
 from teachaugment.show.table import Table
 
 
