@@ -98,10 +98,11 @@ class TeachAugment:
         h = self.hyperparameters = (hyperparameters or Hyperparameters()).changed(changes)
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
-        settings = {"channels": channels, "classes": num_classes, "group": h.group}
-        self.views = [View.new(k, h, settings, self.device) for k in range(views)]
+        self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
         self.teacher: Teacher = (
-            EMATeacher(self.target, h.ema_decay, h.ema_warmup) if teacher is None else FrozenTeacher(teacher)
+            EMATeacher(self.target, h.ema_decay, h.ema_warmup, h.teacher_statistics == "batch")
+            if teacher is None
+            else FrozenTeacher(teacher)
         )
         self.optimizer = torch.optim.AdamW(
             [{"params": list(view.augmenter.parameters())} for view in self.views], lr=h.lr, weight_decay=h.weight_decay
@@ -152,21 +153,27 @@ class TeachAugment:
         *more: Tensor,
         permit: Callable[[dict[str, Tensor]], bool] | None = None,
     ) -> dict[str, Tensor] | None:
-        """To be called after each update of the target with what it was called with, before augmentation.
+        """To be called after each update of the target with the images it was updated on, before augmentation; or,
+        where the augmenter is ``due``, with other ones, as in line 10.
 
         Updates the teacher (lines 3-5) and, every n_inner calls, the augmenter (lines 10-12). Returns what the
         augmenter's update measured, as tensors on the device, or None when there was none. ``permit`` is asked before
         the augmenter is updated, with what was measured, and may refuse.
         """
-        batch = images if isinstance(images, Batch) else self._batch(images, labels, *more)
+        batch, due = images if isinstance(images, Batch) else self._batch(images, labels, *more), self.due
         self.teacher.update(self.target)
         self.steps += 1
         measured = None
-        if self.steps % self.hyperparameters.n_inner == 0:
+        if due:
             part = max(2, math.ceil(self.hyperparameters.fraction * len(batch)))  # no variance within one image
             measured = self.update_augmenter(batch[:part], permit)
         self.draws.clear()
         return measured
+
+    @property
+    def due(self) -> bool:
+        """Whether the coming step updates the augmenter."""
+        return (self.steps + 1) % self.hyperparameters.n_inner == 0
 
     def update_augmenter(
         self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
@@ -194,7 +201,8 @@ class TeachAugment:
                 draw = view.augmenter.sample(len(x), x.label, self.generator)
                 colored = view.augmenter.color(x, draw)  # x̃ = c(x), Eq. 4
                 made.append(view.augmenter.warp(colored, draw))  # x̂ = g(x̃), Eq. 5
-                distances.append(color_distance(x.image, colored.image, generator=self.generator))  # Eq. 2
+                before, after = self._colors(x.image), self._colors(colored.image)
+                distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
             seen = self._normalized(batch.with_views(made))
             target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
             judged = self._truth(seen), self.target_loss, self.loss, partial(self.plain, batch)
@@ -272,6 +280,10 @@ class TeachAugment:
 
     def _normalized(self, batch: Batch) -> Batch:
         return batch.replace(image=self.normalize(batch.image), others=tuple(map(self.normalize, batch.others)))
+
+    def _colors(self, image: Tensor) -> Tensor:
+        """The colours that the colour distance compares."""
+        return self.normalize(image) if self.hyperparameters.color_space == "normalized" else image
 
     def _truth(self, seen: Batch) -> Any:
         """What a loss compares an output with."""

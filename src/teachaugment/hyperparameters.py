@@ -8,6 +8,17 @@ from typing import Any
 
 from teachaugment.errors import UserError, nearest
 
+CHOICES = {
+    "context": ("hidden", "input", "none"),
+    "normalizer": ("none", "noise", "all"),
+    "color_space": ("normalized", "image"),
+    "teacher_statistics": ("averaged", "batch"),
+}
+# What version 0.1 did where its runs and files say nothing.
+VERSION_0_1 = {"context": "input", "color_space": "image"}
+# Settings of the neural augmenter alone, beside the context.
+OF_NEURAL = ("scale_width", "shift_width", "affine_width", "noise", "dropout", "temperature", "normalizer")
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -18,7 +29,17 @@ class Hyperparameters:
     """
 
     augmenter: str = "neural"  # the paper's, or one it is compared with: "dda" or "online"
-    group: int = 8  # images that share a snapshot from the replay
+    group: int = 8  # images that share a snapshot from the replay and the units of the noise networks
+    context: str = "hidden"  # where a class enters the RGB network: "hidden" or "input"; "none": no context at all
+
+    scale_width: float = 0.8  # λ_c of α: its values lie in 1 ± half of this
+    shift_width: float = 1.0  # λ_c of β: in ± half of this; the paper's text has 1.0 and its appendix 0.8
+    affine_width: float = 0.5  # λ_g of A: in ± half of this
+    noise: int = 128  # numbers in z
+    dropout: float = 0.8  # share of the hidden units that a draw leaves out
+    temperature: float = 0.05  # τ of the relaxed draws of whether colour and geometry act
+    normalizer: str = "noise"  # the networks whose hidden layers are normalised: "none", "noise" or "all"
+
     lr: float = 1e-3  # of the augmenter
     weight_decay: float = 1e-2  # of the augmenter
 
@@ -29,14 +50,29 @@ class Hyperparameters:
     non_saturating: bool = True  # the target's term is the non-saturating loss instead of the cross-entropy
     smoothing: float = 0.1  # ε, of the labels in the target's term
     color_weight: float = 10.0  # λ, of the colour distance
+    color_space: str = "normalized"  # the colours it compares: "normalized", as the network sees them, or the "image"'s
 
     n_buffer: int = 10  # epochs between two snapshots for the replay; 0: no replay
     replay_decay: float = 0.99  # γ: priority of a snapshot against the next newer one
 
     ema_decay: float = 0.999  # ξ, of the EMA teacher
-    ema_warmup: int = 10  # of the EMA teacher: its decay rises as (1 + t) / (warmup + t); smaller is slower to follow
+    ema_warmup: int = 10  # of the EMA teacher: its decay rises as (1 + t) / (warmup + t); 1: no warm-up
+    teacher_statistics: str = "averaged"  # of the EMA teacher's batch norm: "averaged" or those of the "batch"
 
     seed: int = 0  # all randomness of the augmentation follows from it
+
+    def __post_init__(self) -> None:
+        for name, values in CHOICES.items():
+            if getattr(self, name) not in values:
+                raise UserError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
+
+    def of_augmenter(self, channels: int, classes: int | None) -> dict[str, Any]:
+        """What an augmenter of this kind is made with."""
+        common = {"channels": channels, "classes": None if self.context == "none" else classes, "group": self.group}
+        if self.augmenter != "neural":
+            return common
+        own = {name: getattr(self, name) for name in OF_NEURAL}
+        return {**common, **own, "context": "hidden" if self.context == "none" else self.context}
 
     def changed(self, changes: Mapping[str, Any]) -> Hyperparameters:
         """The same with other values; a name that is none of the fields is refused."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from teachaugment.errors import UserError
 
@@ -22,21 +23,28 @@ class Teacher(Protocol):
 
 
 class EMATeacher:
-    """θ̂ ← ξ θ̂ + (1-ξ) θ, an exponential moving average of the target (Sec. 5.2), always in eval mode.
+    """θ̂ ← ξ θ̂ + (1-ξ) θ, an exponential moving average of the target (Sec. 5.2), in eval mode.
 
     Floating-point buffers (the running statistics of batch norm) are averaged like weights, so that weights and
     statistics are of the same age; other buffers are copied. The decay warms up as (1+t)/(warmup+t), so that the
-    average forgets the random initial weights; with a warm-up of 2 it is at first the mean of all weights so far. No
-    tensor is read back to the host.
+    average forgets the random initial weights; with a warm-up of 2 it is at first the mean of all weights so far, and
+    with 1 there is no warm-up. No tensor is read back to the host.
+
+    batch_statistics: batch norm normalises by the images it is given, as the target's does in training.
     """
 
-    def __init__(self, target: nn.Module, decay: float = 0.999, warmup: int = 10) -> None:
+    def __init__(
+        self, target: nn.Module, decay: float = 0.999, warmup: int = 10, batch_statistics: bool = False
+    ) -> None:
         try:
             self.model = copy.deepcopy(target).eval().requires_grad_(False)
         except (RuntimeError, TypeError) as error:
             raise UserError(
                 f"the target cannot be copied into an EMA teacher ({error}); pass teacher=<a module>"
             ) from None
+        for module in self.model.modules():
+            if isinstance(module, _BatchNorm):
+                module.train(batch_statistics)
         self.decay, self.warmup = decay, warmup
         self.updates = 0
 

@@ -17,7 +17,7 @@ class ColorDraw(NamedTuple):
     """One colour map per image: everything random has been drawn."""
 
     rgb: SubNetwork  # one per image
-    shift: Tensor | float  # [B, C]: of the network's input, from the context
+    shift: Tensor | float  # [B, C]: of the network's input, where the context is there
     level: Tensor  # [B, 2]: raw scale and shift of the whole image, from the noise network
     weight: Tensor  # [B]: 1 applies the map, 0 is the identity
 
@@ -30,13 +30,10 @@ class ColorDraw(NamedTuple):
 class ColorAugmentation(nn.Module):
     """An RGB network (any number of channels, in fact) and a noise network whose outputs are added."""
 
-    def __init__(
-        self, channels: int, classes: int | None, noise: int, dropout: float, scale_width: float, shift_width: float
-    ) -> None:
+    def __init__(self, rgb: MLP, noise: MLP, scale_width: float, shift_width: float) -> None:
         super().__init__()
         self.scale_width, self.shift_width = scale_width, shift_width
-        self.rgb = MLP(channels, 128, 2 * channels, classes, dropout)
-        self.noise = MLP(noise, 512, 2, classes, dropout)
+        self.rgb, self.noise = rgb, noise
 
     def forward(self, image: Tensor, draw: ColorDraw) -> Tensor:
         """Colour each image with its map."""
@@ -62,7 +59,7 @@ class ColorAugmentation(nn.Module):
         inputs = (4 * colors - 2).expand(draw.weight.shape[0], -1, -1)  # the network sees colours as -2 … 2
         if isinstance(draw.shift, Tensor):
             inputs = inputs + draw.shift[:, :, None]
-        raw_scale, raw_shift = draw.rgb(inputs).chunk(2, 1)
+        raw_scale, raw_shift = draw.rgb(inputs, self.rgb.normalized).chunk(2, 1)
         level_scale, level_shift = draw.level[:, :, None, None].unbind(1)
         scale = bounded(raw_scale + level_scale, self.scale_width)
         shift = bounded(raw_shift + level_shift, self.shift_width)

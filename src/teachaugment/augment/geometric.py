@@ -12,10 +12,10 @@ from teachaugment.augment.mlp import MLP
 class GeometricAugmentation(nn.Module):
     """A noise network to a 2x3 residual A; the warp is A + I."""
 
-    def __init__(self, classes: int | None, noise: int, dropout: float, width: float) -> None:
+    def __init__(self, noise: MLP, width: float) -> None:
         super().__init__()
         self.width = width
-        self.noise = MLP(noise, 512, 6, classes, dropout)
+        self.noise = noise
 
     def matrix(self, raw: Tensor, weight: Tensor) -> Tensor:
         """[B, 6] raw outputs to [B, 2, 3] matrices; where ``weight`` is 0 the matrix is the identity.

@@ -67,6 +67,13 @@ def context_rows(source: Source, table: str, context: Tensor) -> Tensor:
     return source.rows(table, context[:, None])[:, 0]
 
 
+def class_biases(source: Source, table: str, context: Tensor, units: Tensor) -> Tensor:
+    """What a table classes x hidden adds to the given units [N, kept] of the first layer, for each image's class."""
+    if context.is_floating_point():
+        return source.blend(table, context).gather(1, units)
+    return source.rows(table, context[:, None], units)[:, 0]
+
+
 class SubNetwork(NamedTuple):
     """N small perceptrons, ready to run over P inputs each."""
 
@@ -89,18 +96,32 @@ class SubNetwork(NamedTuple):
 
 
 class MLP(nn.Module):
-    """Linear, dropout, leaky ReLU, twice, then a linear layer that starts at zero. A context shifts the input."""
+    """Linear, dropout, leaky ReLU, twice, then a linear layer that starts at zero.
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, classes: int | None, dropout: float) -> None:
+    A context has a learned row per class. It shifts the input, or with ``class_bias`` it is added to the first layer's
+    biases, which is what a one-hot vector beside the input comes to. ``normalized`` puts layer norm behind each ReLU.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        outputs: int,
+        classes: int | None,
+        dropout: float,
+        *,
+        class_bias: bool = False,
+        normalized: bool = True,
+    ) -> None:
         super().__init__()
-        self.hidden, self.outputs = hidden, outputs
+        self.hidden, self.outputs, self.class_bias, self.normalized = hidden, outputs, class_bias, normalized
         self.kept = max(1, round(hidden * (1 - dropout)))
         self.first = nn.Linear(inputs, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.last = nn.Linear(hidden, outputs)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
-        self.context = nn.Parameter(0.1 * torch.randn(classes, inputs)) if classes else None
+        self.context = nn.Parameter(0.1 * torch.randn(classes, hidden if class_bias else inputs)) if classes else None
 
     def draw_units(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """For each of ``n`` sub-networks the units kept in either hidden layer, [n, kept] each."""
@@ -115,9 +136,17 @@ class MLP(nn.Module):
         first, second = scores.topk(self.kept, sorted=False).indices
         return first, second
 
-    def select(self, source: Source, name: str, units: tuple[Tensor, Tensor]) -> SubNetwork:
-        """Cut the sub-networks out of the weights that ``source`` holds for the network ``name``."""
+    def select(
+        self, source: Source, name: str, units: tuple[Tensor, Tensor], context: Tensor | None = None
+    ) -> SubNetwork:
+        """Cut the sub-networks out of the weights that ``source`` holds for the network ``name``.
+
+        ``context``: the class of each sub-network's image, where the classes have biases of their own.
+        """
         first, second = units
+        bias = source.rows(f"{name}.first.bias", first)
+        if self.class_bias and context is not None:
+            bias = bias + class_biases(source, f"{name}.context", context, first)
         scale = self.hidden / self.kept  # keeps the expectation, as 1 / (1 - dropout) does in ordinary dropout
         outputs = torch.arange(self.outputs, device=first.device).expand(first.shape[0], -1)
         return SubNetwork(
@@ -127,7 +156,7 @@ class MLP(nn.Module):
                 source.rows(f"{name}.last.weight", outputs, second) * scale,
             ),
             biases=(
-                source.rows(f"{name}.first.bias", first)[:, :, None],
+                bias[:, :, None],
                 source.rows(f"{name}.second.bias", second)[:, :, None],
                 source.rows(f"{name}.last.bias", outputs)[:, :, None],
             ),
@@ -139,4 +168,4 @@ class MLP(nn.Module):
         groups = scores.shape[1]
         network = self.select(sources.groups, name, self.units(scores))
         columns = F.pad(noise, (0, 0, 0, groups * group - n)).reshape(groups, group, inputs).mT
-        return network(columns, normalize=True).mT.reshape(groups * group, self.outputs)[:n]
+        return network(columns, self.normalized).mT.reshape(groups * group, self.outputs)[:n]

@@ -13,13 +13,17 @@ from teachaugment.augment.augmenter import Augmenter, in_full_precision
 from teachaugment.augment.color import ColorAugmentation, ColorDraw
 from teachaugment.augment.functional import affine_warp, bernoulli, warp_mask
 from teachaugment.augment.geometric import GeometricAugmentation
-from teachaugment.augment.mlp import Sources, context_rows
+from teachaugment.augment.mlp import MLP, Sources, context_rows
 from teachaugment.batch import IGNORE, Batch
 
 
 @dataclass(frozen=True)
 class Settings(augmenter.Settings):
-    """Shape and search range; the defaults are the paper's. A group also shares the units of the noise networks."""
+    """Shape and search range. A group also shares the units of the noise networks.
+
+    The defaults are what a file of version 0.1 means that does not say otherwise; those of a training are in
+    ``Hyperparameters``.
+    """
 
     noise: int = 128
     dropout: float = 0.8
@@ -27,11 +31,15 @@ class Settings(augmenter.Settings):
     shift_width: float = 1.0  # beta in (-0.5, 0.5)
     affine_width: float = 0.5  # A in (-0.25, 0.25)
     temperature: float = 0.05
+    context: str = "input"  # where an image's class enters the RGB network: a shift of the input, or hidden biases
+    normalizer: str = "noise"  # the networks whose hidden layers are normalised: none, noise or all
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.noise >= 1 and 0 <= self.dropout < 1 and self.temperature > 0):
             raise ValueError("noise must be at least 1, dropout within [0, 1) and temperature above 0")
+        if self.context not in ("input", "hidden") or self.normalizer not in ("none", "noise", "all"):
+            raise ValueError("context must be input or hidden, and normalizer none, noise or all")
 
 
 class Noise(NamedTuple):
@@ -60,8 +68,16 @@ class NeuralAugmenter(Augmenter):
     def __init__(self, channels: int = 3, classes: int | None = None, **ranges: Any) -> None:
         super().__init__()
         self.settings = s = Settings(channels, classes, **ranges)
-        self.colors = ColorAugmentation(channels, classes, s.noise, s.dropout, s.scale_width, s.shift_width)
-        self.geometry = GeometricAugmentation(classes, s.noise, s.dropout, s.affine_width)
+        common: dict[str, Any] = {"classes": classes, "dropout": s.dropout}
+        rgb = MLP(
+            channels, 128, 2 * channels, **common,
+            class_bias=s.context == "hidden", normalized=s.normalizer == "all",
+        )  # fmt: skip
+        brightness, affine = (
+            MLP(s.noise, 512, outputs, **common, normalized=s.normalizer != "none") for outputs in (2, 6)
+        )
+        self.colors = ColorAugmentation(rgb, brightness, s.scale_width, s.shift_width)
+        self.geometry = GeometricAugmentation(affine, s.affine_width)
         # log-odds of p_c and p_g, one pair per class when there is a context; zero is p = 0.5
         self.log_odds = nn.Parameter(torch.zeros(classes or 1, 2))
 
@@ -93,8 +109,9 @@ class NeuralAugmenter(Augmenter):
         if settings.classes is None or context is None:
             context = torch.zeros_like(noise.applied[:, 0], dtype=torch.long)  # the one row of the log-odds
 
-        def shift(network: str) -> Tensor | float:
-            return 0.0 if settings.classes is None else context_rows(sources.images, f"{network}.context", context)
+        def shift(network: str, shifted: bool = True) -> Tensor | float:
+            known = settings.classes is not None and shifted
+            return context_rows(sources.images, f"{network}.context", context) if known else 0.0
 
         applied = bernoulli(context_rows(sources.images, "log_odds", context), noise.applied, settings.temperature)
         level = color.noise.from_noise(
@@ -103,8 +120,10 @@ class NeuralAugmenter(Augmenter):
         raw = geometry.noise.from_noise(
             noise.z + shift("geometry.noise"), sources, "geometry.noise", group, noise.geometry_units
         )
-        rgb = color.rgb.select(sources.images, "colors.rgb", color.rgb.units(noise.rgb_units))
-        return Draw(ColorDraw(rgb, shift("colors.rgb"), level, applied[:, 0]), geometry.matrix(raw, applied[:, 1]))
+        known = None if settings.classes is None else context
+        rgb = color.rgb.select(sources.images, "colors.rgb", color.rgb.units(noise.rgb_units), known)
+        moved = shift("colors.rgb", shifted=not color.rgb.class_bias)
+        return Draw(ColorDraw(rgb, moved, level, applied[:, 0]), geometry.matrix(raw, applied[:, 1]))
 
     def weakened(self, draw: Draw, strength: float) -> Draw:
         """α - 1, β and A, times ``strength``."""

@@ -21,6 +21,7 @@ from teachaugment import tasks
 from teachaugment.config.sections import Config
 from teachaugment.config.settings import Setting
 from teachaugment.errors import UserError, nearest
+from teachaugment.hyperparameters import OF_NEURAL
 from teachaugment.tasks import TASKS
 
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
@@ -108,6 +109,10 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
     if config.optim.nesterov and config.optim.momentum == 0:
         where = names.get("optim.momentum", "optim.momentum")
         raise UserError(f"{where} must be above 0 with Nesterov's momentum; or set optim.nesterov to false")
+    if config.teach.augmenter != "neural":
+        for key in (f"teach.{name}" for name in OF_NEURAL):
+            if key in names and _changed(config, key):
+                raise UserError(f"{names[key]} is for the neural augmenter, not for {config.teach.augmenter}")
     augment = config.augment
     if augment.strategy == "policy-file" and augment.policy_file is None:
         raise UserError(

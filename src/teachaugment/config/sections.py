@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from teachaugment import data, strategies, tasks
 from teachaugment.augment import AUGMENTERS
 from teachaugment.config.settings import setting
-from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.hyperparameters import CHOICES, Hyperparameters
 from teachaugment.objectives import OBJECTIVES
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import TASKS
@@ -163,16 +163,42 @@ class TeachConfig:
     n_buffer: int = setting(_OURS.n_buffer, "epochs between two snapshots for the replay", low=1)
     smoothing: float = setting(_OURS.smoothing, "label smoothing of the target's term", low=0, below=1)
     color_weight: float = setting(_OURS.color_weight, "weight of the colour distance; 0: off", low=0)
+    color_space: str = setting(
+        _OURS.color_space,
+        "the colours whose distance is measured: as the network sees them, or in [0, 1]",
+        choices=CHOICES["color_space"],
+    )
     replay: bool = setting(True, "train the target with earlier augmenters too")
     replay_decay: float = setting(
         _OURS.replay_decay, "priority of a snapshot against the next newer one", above=0, high=1
     )
-    group: int = setting(_OURS.group, "images that share one draw from the replay", low=1)
+    fresh_batch: bool = setting(
+        False, "update the augmenter on a batch drawn for it alone, as in Algorithm 1, not on the target's last one"
+    )
+    group: int = setting(_OURS.group, "images that share one draw from the replay and the kept hidden units", low=1)
+    context: str = setting(
+        _OURS.context, "how the augmenter knows an image's class; none: not at all", choices=CHOICES["context"]
+    )
+    scale_width: float = setting(_OURS.scale_width, "search range of the colours' factors: 1 ± half of this", low=0)
+    shift_width: float = setting(_OURS.shift_width, "search range of the colours' shifts: ± half of this", low=0)
+    affine_width: float = setting(_OURS.affine_width, "search range of the affine matrix: ± half of this", low=0)
+    noise: int = setting(_OURS.noise, "numbers in the noise that the augmenter draws from", low=1)
+    dropout: float = setting(_OURS.dropout, "share of the augmenter's hidden units left out", low=0, below=1)
+    temperature: float = setting(_OURS.temperature, "of the relaxed draws of colour and geometry", above=0)
+    normalizer: str = setting(
+        _OURS.normalizer, "the augmenter's networks with normalised hidden layers", choices=CHOICES["normalizer"]
+    )
     non_saturating: bool = setting(_OURS.non_saturating, "non-saturating loss in the target's term")
     teacher: str | None = setting(
         None, "a run, a checkpoint or a pretrained network as the teacher; none: the moving average", flag="teacher"
     )
     ema_decay: float = setting(_OURS.ema_decay, "decay of the teacher's moving average", low=0, below=1)
+    ema_warmup: int = setting(
+        _OURS.ema_warmup, "the decay rises as (1 + t) / (this + t), t counting steps; 1: no warm-up", low=1
+    )
+    teacher_statistics: str = setting(
+        _OURS.teacher_statistics, "what the averaged teacher's batch norm uses", choices=CHOICES["teacher_statistics"]
+    )
     lr: float = setting(_OURS.lr, "learning rate of the augmenter", above=0)
     weight_decay: float = setting(_OURS.weight_decay, "weight decay of the augmenter", low=0)
 

@@ -33,6 +33,7 @@ CLASSES = Table(
     "teachaugment.data",
     {
         "shapes": Format("shapes:load_shapes", "built in: ten kinds of coloured figures, drawn by formula"),
+        "shapes:": Format("shapes:load_shapes", "shapes:N, another draw of them; N is a number"),
         "cifar10": Format("torchvision:load_cifar", "CIFAR-10 through torchvision, downloaded if it is not there"),
         "cifar100": Format("torchvision:load_cifar", "CIFAR-100 through torchvision, downloaded if it is not there"),
         "imagenet": Format("torchvision:load_imagenet", "ImageNet, unpacked or as archives", streams=True),
@@ -47,6 +48,7 @@ MASKS = Table(
     "teachaugment.data",
     {
         "shapes": Format("shapes:load_shape_masks", "built in: where in an image its figure is, and which one"),
+        "shapes:": Format("shapes:load_shape_masks", "shapes:N, another draw of them; N is a number"),
         "cityscapes": Format("cityscapes:load_cityscapes", "Cityscapes with fine annotations", streams=True),
         FOLDER: Format("scenes:load_scenes", "a folder with images/ and masks/", streams=True),
     },

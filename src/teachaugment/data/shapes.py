@@ -248,15 +248,19 @@ def shapes(train: int = 1000, test: int = 2000, size: int = 32, seed: int = 0) -
     first = generate(train, size, TRAIN, seed, "train")
     second = generate(test, size, TEST, seed, "test")
     mean, std = statistics("shapes", first.image)
-    return DataSet("shapes", first, second, CLASSES, 3, (size, size), mean, std)
+    name = f"shapes:{seed}" if seed else "shapes"
+    return DataSet(name, first, second, CLASSES, 3, (size, size), mean, std)
 
 
 def load_shapes(source: str | Path, reading: Reading) -> DataSet:
-    """The data set as a format among others: a class for each image."""
+    """The data set as a format among others: a class for each image. ``shapes:7`` is another draw of the same kind."""
+    _, colon, seed = str(source).partition(":")
+    if colon and not (seed.isascii() and seed.isdigit() and len(seed) < 10):
+        raise UserError(f"{source}: shapes: must be followed by a number, such as shapes:7")
     shape = reading.shape or (32, 32)
     if shape[0] != shape[1]:
         raise UserError(f"size is {reading.size}; the images of {source} are square")
-    made = shapes(size=shape[0])
+    made = shapes(size=shape[0], seed=int(seed or 0))
     assert isinstance(made.train, Split) and isinstance(made.test, Split)
     return finish_in_memory(made.name, made.train, made.test, made.classes, reading)
 

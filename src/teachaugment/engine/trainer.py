@@ -64,6 +64,7 @@ class Trainer:
     generator: torch.Generator = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
     parallel: DistributedDataParallel | None = field(init=False)  # around the target, where there are several processes
+    fresh: Iterator[Batch] | None = field(init=False, default=None)  # what a strategy learns from instead
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator(device=self.device)
@@ -125,7 +126,17 @@ class Trainer:
         distributed.average_buffers(self.target)
         self.task.update(self.target)
         # 2. the strategy: of TeachAugment the teacher, and every n_inner steps the augmenter
+        if self.fresh is not None and self.strategy.due:
+            return self.strategy.step(self._prepare(next(self.fresh)))
         return self.strategy.step(batch.join(prepared[: len(parts)]))
+
+    def _prepare(self, batch: Batch) -> Batch:
+        """A batch that the target is not updated on, as a strategy gets it."""
+        parts = []
+        for part in batch.split(self.config.train.batch_size):
+            self.generator.manual_seed(derive(self.config.seed, part.part, "fresh", self.step))
+            parts.append(self.task.before(part, self.generator))
+        return batch.join(parts)
 
     def _reseed(self, part: int, copy: int) -> None:
         """What is random about a part of a step's images, in whichever process: fixed augmentation, then dropout."""
@@ -164,6 +175,7 @@ class Trainer:
         self.strategy.at(self.epoch / self.config.train.epochs)
         if self.epoch_sums is None:
             self.epoch_sums = EpochSums(self.task.meter(self.device))
+        self.fresh = self.fresh_batches() if self.config.teach.fresh_batch else None
         meter, images, waited, began = self.epoch_sums.meter, 0, interrupts.waited, time.monotonic()
         read = began
         for batch in interrupts.over(self.batches("train", training=True), training=True):
@@ -203,23 +215,38 @@ class Trainer:
 
     def batches(self, split: str, training: bool = False) -> Iterator[Batch]:
         """One pass over a split, on the device; in training the rest of it, in the order of (seed, epoch)."""
-        return self._pass(getattr(self.data, split), training, distributed.rank(), distributed.world())
+        start = self.step - self.epoch * self.steps_per_epoch if training else 0
+        return self._pass(getattr(self.data, split), training, start=start)
 
-    def _pass(self, data: Split | StreamedSplit, training: bool, rank: int, world: int) -> Iterator[Batch]:
+    def fresh_batches(self) -> Iterator[Batch]:
+        """The rest of another pass over the training split, of which each n_inner-th step takes a batch."""
+        each, began = self.config.teach.n_inner, self.epoch * self.steps_per_epoch
+        start = self.step // each - began // each
+        return self._pass(self.data.train, training=True, start=start, seed=derive(self.config.seed, "fresh"))
+
+    def _pass(
+        self,
+        data: Split | StreamedSplit,
+        training: bool,
+        start: int = 0,
+        seed: int | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+    ) -> Iterator[Batch]:
         config = self.config
         size = self.images_here if training else config.train.batch_size
         return batches(
             data,
             size,
-            seed=config.seed,
+            seed=config.seed if seed is None else seed,
             epoch=self.epoch,
             shuffle=training,
             device=self.device,
             workers=config.data.workers,
             drop_last=training and len(data) >= self.images_per_step,
-            rank=rank,
-            world=world,
-            start=self.step - self.epoch * self.steps_per_epoch if training else 0,
+            rank=distributed.rank() if rank is None else rank,
+            world=distributed.world() if world is None else world,
+            start=start,
             balance=training and config.data.balance,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -33,12 +34,8 @@ def learned(setup: Setup) -> Learned:
 
 def hyperparameters(t: TeachConfig, **own: Any) -> Hyperparameters:
     """Those of the settings that are TeachAugment's own, under the same names."""
-    names = (
-        *("augmenter", "group", "lr", "weight_decay", "n_inner", "fraction"),
-        *("non_saturating", "smoothing", "color_weight", "replay_decay", "ema_decay"),
-    )
-    same = {name: getattr(t, name) for name in names}
-    return Hyperparameters(**same, n_buffer=t.n_buffer if t.replay else 0, **own)
+    same = {field.name: getattr(t, field.name) for field in fields(Hyperparameters) if hasattr(t, field.name)}
+    return Hyperparameters(**{**same, "n_buffer": t.n_buffer if t.replay else 0, **own})
 
 
 class Learned(Strategy):
@@ -53,6 +50,10 @@ class Learned(Strategy):
 
     def augment(self, batch: Batch) -> Batch:
         return self.teach.augment(batch)
+
+    @property
+    def due(self) -> bool:
+        return self.teach.due
 
     def step(self, batch: Batch) -> dict[str, Tensor] | None:
         measured = self.teach.step(batch, permit=lambda found: self.guard.update("augmenter", self.augmenters, found))

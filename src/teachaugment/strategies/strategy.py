@@ -67,8 +67,14 @@ class Strategy:
         """A further term of the target's loss."""
         return None
 
+    @property
+    def due(self) -> bool:
+        """Whether the coming ``step`` learns from its batch."""
+        return False
+
     def step(self, batch: Batch) -> dict[str, Tensor] | None:
-        """Called after each update of the target with the batch as ``augment`` got it; returns what was measured."""
+        """Called after each update of the target with the batch as ``augment`` got it, or, where it is ``due``, maybe
+        with one that was drawn for it; returns what was measured."""
         return None
 
     def end_epoch(self) -> None:

@@ -67,10 +67,14 @@ def strategy_layer(strategy: str) -> Layer:
 
 
 def shared_settings(layers: Sequence[Layer]) -> Layer:
-    """What all runs of a comparison have in common, as one layer: the settings that are not at their defaults."""
-    changed = changed_settings(resolve(*layers))
+    """What all runs of a comparison have in common, as one layer: all that was said, and what is not at its default.
+
+    What was said is kept even where it is the default, which another version may have changed.
+    """
+    config = resolve(*layers)
     names = {key: name for layer in layers for key, name in layer.names.items()}
-    values = {key: value for key, value in changed.items() if key not in OWN}
+    flat, kept = flatten(to_dict(config), ""), {*names, *changed_settings(config)}
+    values = {key: value for key, value in flat.items() if key in kept and key not in OWN}
     return Layer(values, {key: names.get(key, key) for key in values})
 
 
