@@ -12,7 +12,7 @@ from typing import Any
 
 from teachaugment.commands import COMMANDS
 from teachaugment.config.flags import add_settings, given_layers
-from teachaugment.config.resolve import Config, read_yaml, resolve
+from teachaugment.config.resolve import Config, read_run, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
@@ -90,7 +90,7 @@ def settings(arguments: argparse.Namespace) -> Config:
         raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
-        layers.insert(0, read_yaml(directory.existing_run(arguments.resume) / directory.CONFIG))
+        layers.insert(0, read_run(directory.existing_run(arguments.resume) / directory.CONFIG))
     return resolve(*layers)
 
 

@@ -29,6 +29,8 @@ MAY_CHANGE = (
     *("train.epochs", "output", "data.workers", "device"),
     *("train.accumulate", "train.save_every", "train.save_minutes", "train.on_nan"),
 )
+# What runs did before these settings were there, where a task's default is something else.
+EARLIER = {"optim.decay_norms": False}
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 
 
@@ -161,6 +163,12 @@ def read_yaml(path: str | Path) -> Layer:
     return Layer(values, {key: f"{path}: {key}" for key in values})
 
 
+def read_run(path: Path) -> Layer:
+    """The settings of a run, from its file, which has all that there were when it began."""
+    saved = read_yaml(path)
+    return Layer({**EARLIER, **saved.values}, {**{key: f"{path}: {key}" for key in EARLIER}, **saved.names})
+
+
 def flatten(tree: Mapping[Any, Any], where: str, prefix: str = "") -> dict[str, Any]:
     """Nested sections as ``section.field`` keys."""
     flat: dict[str, Any] = {}
@@ -200,7 +208,8 @@ def to_yaml(config: Config) -> str:
 
 
 def from_dict(tree: Mapping[str, Any], where: str) -> Config:
-    values = flatten(tree, where)
+    """The configuration in a checkpoint."""
+    values = {**EARLIER, **flatten(tree, where)}
     return resolve(Layer(values, {key: f"{where}: {key}" for key in values}))
 
 

@@ -53,7 +53,9 @@ class DataConfig:
 class ModelConfig:
     name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
     pretrained: bool = setting(
-        False, "segmentation: start the backbone with ImageNet weights, which are downloaded", flag="pretrained"
+        False,
+        "segmentation: start the backbone with ImageNet weights, which are downloaded (torchvision's IMAGENET1K_V1)",
+        flag="pretrained",
     )
 
 
@@ -62,7 +64,8 @@ class OptimConfig:
     lr: float = setting(0.1, "peak learning rate of the target", flag="lr", above=0)
     momentum: float = setting(0.9, "momentum of SGD", low=0, below=1)
     nesterov: bool = setting(True, "Nesterov's momentum")
-    weight_decay: float = setting(5e-4, "weight decay; never on biases and normalisation layers", low=0)
+    weight_decay: float = setting(5e-4, "weight decay of the weights; of all else see optim.decay_norms", low=0)
+    decay_norms: bool = setting(False, "weight decay on biases and normalisation layers too")
     schedule: str = setting("cosine", "learning rate over the steps", choices=("cosine", "step", "poly", "constant"))
     milestones: tuple[int, ...] = setting(
         (), "epochs after which schedule 'step' divides by ten; empty: 1/3, 2/3 and 8/9 of the training", low=1

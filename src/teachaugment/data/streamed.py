@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from teachaugment import seeds
-from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops
+from teachaugment.data.decode import RESAMPLING, BadImage, centre_crop, random_crop, random_crops
 from teachaugment.data.source import Source
 
 
@@ -79,7 +79,8 @@ class StreamedSplit:
     def fingerprint(self) -> str | None:
         """A name for the images as an evaluation reads them, under which measurements are remembered, or None."""
         stored = self.source.fingerprint()
-        return None if stored is None else f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}"
+        filter = RESAMPLING.name.lower()
+        return None if stored is None else f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}-{filter}"
 
     def read(self, index: int, seed: int, epoch: int) -> Sample:
         """One image. A crop is a function of seed, epoch, index and view, whichever process decodes it."""

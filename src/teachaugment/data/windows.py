@@ -33,7 +33,7 @@ def random_window(
     image, mask = (part[..., y.start : y.end, x.start : x.end] for part in (image, mask))
     if mask.shape != (y.length, x.length):
         shape = (y.length, x.length)
-        image = F.interpolate(image[None], shape, mode="bilinear", align_corners=False, antialias=True)[0]
+        image = F.interpolate(image[None], shape, mode="bicubic", align_corners=False, antialias=True)[0]
         mask = F.interpolate(mask[None, None], shape, mode="nearest-exact")[0, 0]
     around = (x.before, x.after, y.before, y.after)
     if any(around):

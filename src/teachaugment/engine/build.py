@@ -72,7 +72,8 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
     wrapped = precision.wrap(target)
     task.begin(wrapped)
     o = config.optim
-    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, task.constant_rate(config, target))
+    constant = task.constant_rate(config, target)
+    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, constant, o.decay_norms)
     finite = Finite(config.train.on_nan, chosen)
 
     def pretrained(source: str) -> nn.Module:

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from teachaugment.config.resolve import Config, Layer, read_yaml, resolve, to_yaml
+from teachaugment.config.resolve import Config, Layer, read_run, resolve, to_yaml
 from teachaugment.errors import UserError
 
 CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
@@ -84,4 +84,4 @@ def settings_of(path: Path, device: str | None = None, workers: str | None = Non
     """The settings of a run, on another device or with other processes that read images, where flags say so."""
     values = {"device": device, "data.workers": workers}
     given = {key: value for key, value in values.items() if value is not None}
-    return resolve(read_yaml(path / CONFIG), Layer(given, {"device": "--device", "data.workers": "--workers"}))
+    return resolve(read_run(path / CONFIG), Layer(given, {"device": "--device", "data.workers": "--workers"}))

@@ -1,4 +1,4 @@
-"""The target's optimiser: SGD with weight decay on weights only, and a learning rate that is a function of the step."""
+"""The target's optimiser: SGD, and a learning rate that is a function of the step."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def sgd(
     nesterov: bool,
     weight_decay: float,
     steady: Iterable[nn.Parameter] = (),
+    decay_norms: bool = False,
 ) -> SGD:
-    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) do not decay.
+    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) decay only with
+    ``decay_norms``.
 
     The learning rate of the parameters in ``steady`` stays at its peak: their groups say so.
     """
@@ -30,7 +32,7 @@ def sgd(
         {"params": [p for p in parameters if (p.ndim > 1) is decays and (p in kept) is stays], "weight_decay": rate,
          "steady": stays}
         for stays in (False, True)
-        for decays, rate in ((True, weight_decay), (False, 0.0))
+        for decays, rate in ((True, weight_decay), (False, weight_decay if decay_norms else 0.0))
     ]  # fmt: skip
     groups = [group for group in groups if group["params"]]
     return SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)

@@ -10,7 +10,7 @@ from typing import Any
 
 from teachaugment import distributed
 from teachaugment.config.resolve import MAY_CHANGE, Config, changes, from_dict, to_yaml
-from teachaugment.data.splits import DataSet
+from teachaugment.data.splits import STATISTICS, DataSet
 from teachaugment.engine import build, checkpoint, directory, processes
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
@@ -40,10 +40,9 @@ def resume(config: Config, path: Path, into: Path | None = None, force: bool = F
     where = path if into is None or into.resolve() == path.resolve() else into
     if where != path:
         processes.share(lambda: directory.check_output(config))
-    trainer = build.build(config, from_checkpoint=state is not None)
+    dataset = None if state is None else _data_of(state["data"], config, path, force)
+    trainer = build.build(config, dataset, from_checkpoint=state is not None)
     if state is not None:
-        if other := _other_data(state["data"], trainer.data):
-            _refuse(f"{path} was trained on {other}", "name the data it began with", force)
         trainer.load_state_dict(state, file)
 
     def prepare() -> None:
@@ -76,13 +75,22 @@ def _refuse(wrong: str, right: str, force: bool) -> None:
     warnings.warn(f"{wrong}; going on all the same", stacklevel=2)
 
 
+def _data_of(saved: dict[str, Any], config: Config, path: Path, force: bool) -> DataSet:
+    """The data of a run to go on with, normalised as it has been."""
+    build.device(config.device)  # complains before the data are read
+    dataset = processes.in_turn(lambda: build.load_data(config))
+    if other := _other_data(saved, dataset):
+        _refuse(f"{path} was trained on {other}", "name the data it began with", force)
+    return replace(dataset, mean=tuple(saved["mean"]), std=tuple(saved["std"]))
+
+
 def _other_data(saved: dict[str, Any], dataset: DataSet) -> str | None:
     """The images a run goes on with must be those it began with: how they differ, or None."""
     if saved["classes"] != list(dataset.classes):
         return f"the classes {_few(saved['classes'])}, not {_few(dataset.classes)}"
     if saved["train_images"] != len(dataset.train):
         return f"{saved['train_images']} images; now there are {len(dataset.train)}"
-    for name in ("mean", "std"):
+    for name in ("mean", "std") if dataset.name not in STATISTICS else ():  # constants say nothing about images
         before, now = saved[name], list(getattr(dataset, name))
         if max(abs(a - b) for a, b in zip(before, now, strict=True)) > 1e-3:  # decoders differ by less
             return f"images whose {name} was {_numbers(before)}; now it is {_numbers(now)}"

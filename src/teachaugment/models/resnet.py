@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
+from torchvision.models.resnet import BasicBlock, Bottleneck
 
 from teachaugment.models import external
 
@@ -20,3 +21,10 @@ def resnet18_cifar(num_classes: int, channels: int = 3) -> nn.Module:
     nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
     network.maxpool = nn.Identity()
     return network
+
+
+def zero_last_norms(network: nn.Module) -> None:
+    """Let every residual block of a ResNet of torchvision begin as its shortcut: the scale of its last norm is zero."""
+    for block in network.modules():
+        if isinstance(block, (BasicBlock, Bottleneck)):
+            nn.init.zeros_((block.bn2 if isinstance(block, BasicBlock) else block.bn3).weight)

@@ -71,6 +71,7 @@ class PyramidPooling(nn.Module):
 
 HEADS = {"fcn32s": FCNHead, "pspnet": PyramidPooling, "deeplabv3": DeepLabHead}
 RESNETS = {"resnet-18": "resnet18", "resnet-50": "resnet50", "resnet-101": "resnet101"}
+WEIGHTS = "IMAGENET1K_V1"  # those of V2 have learned with TrivialAugment, mixup, CutMix and random erasing already
 MOBILENET_SPLIT = 13  # the block of mobilenet_v3_large that halves the resolution for the last time
 
 
@@ -108,9 +109,9 @@ def _of_torchvision(name: str, pretrained: bool, **options: Any) -> Any:
     if not pretrained:
         return torchvision.models.get_model(name, weights=None, **options)
     try:
-        return torchvision.models.get_model(name, weights="DEFAULT", **options)
+        return torchvision.models.get_model(name, weights=WEIGHTS, **options)
     except (OSError, RuntimeError) as error:  # no network, a full disk, a file cut short
-        weights = torchvision.models.get_model_weights(name).DEFAULT
+        weights = torchvision.models.get_model_weights(name)[WEIGHTS]
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
             f"the ImageNet weights of {name} cannot be downloaded ({reason}); put {weights.url} into "

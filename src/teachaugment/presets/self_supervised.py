@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-# SimSiam's own settings: SGD without Nesterov's momentum or warm-up, cosine, and a predictor whose learning rate stays.
+# SimSiam's own settings: SGD without Nesterov's momentum or warm-up, and cosine. Weight decay on norms and biases
+# (optim.decay_norms) is the task's default.
 SIMSIAM: dict[str, Any] = {
     "task": "simsiam",
     "optim.momentum": 0.9,
@@ -21,6 +22,7 @@ SIMSIAM: dict[str, Any] = {
     "views.jitter": 0.4,
     "views.grey": 0.2,
 }
+FOUR_GPUS = "torchrun --nproc-per-node 4 -m teachaugment train"
 PAPER = {100: "68.2", 200: "70.2", 400: "71.0"}  # Tab. 7, linear evaluation
 
 
@@ -29,8 +31,8 @@ def _imagenet(epochs: int) -> dict[str, Any]:
         "title": f"ImageNet, ResNet-50, SimSiam, {epochs} epochs",
         "paper": f"{PAPER[epochs]} % accuracy of a linear classifier (Tab. 7)",
         "images": 1_281_167,
-        "note": "Then: teachaugment linear RUN. Batch norm sees all 256 images, as with SimSiam's synchronised one; "
-        "name the data with --data.root",
+        "note": "Then: teachaugment linear RUN. Batch norm sees all 256 images, as with SimSiam's synchronised one; on "
+        f"four GPUs: {FOUR_GPUS} imagenet-simsiam-{epochs} --batch-size 64 --sync-bn. Name the data with --data.root",
         "settings": {
             **SIMSIAM,
             "data.path": "imagenet",

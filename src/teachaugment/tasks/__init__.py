@@ -46,7 +46,7 @@ def _for_classification(*strategies: str) -> dict[str, str]:
     return dict.fromkeys(strategies, "is for classification, not for the task {task}")
 
 
-def _self_supervised(where: str, help: str) -> TaskEntry:
+def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
     plain = ("unaugmented", "crop-flip", "cutout")
     return TaskEntry(
         f"self_supervised.{where}",
@@ -64,6 +64,7 @@ def _self_supervised(where: str, help: str) -> TaskEntry:
             "views.queue": 512,
             "teach.n_buffer": 1,
             "augment.crop": 0,
+            **own,
         },
         # What tells two of the built-in images apart is colour, and it says little about the class. Without it, and
         # with most of the figure in sight, features must be about its form.
@@ -120,9 +121,14 @@ TASKS: Table[TaskEntry] = Table(
             },
             refused_strategies=_for_classification(*_CONSISTENCY),
         ),
-        "simsiam": _self_supervised("simsiam:SelfSupervised", "features without labels, by two views (SimSiam)"),
+        # What decays besides weights is what each method's own code lets decay: in BYOL's, nothing.
+        "simsiam": _self_supervised(
+            "simsiam:SelfSupervised", "features without labels, by two views (SimSiam)", **{"optim.decay_norms": True}
+        ),
         "byol": _self_supervised("momentum:BYOL", "the same against a moving average (BYOL)"),
-        "moco": _self_supervised("momentum:MoCo", "the same against earlier images (MoCo v2)"),
+        "moco": _self_supervised(
+            "momentum:MoCo", "the same against earlier images (MoCo v2)", **{"optim.decay_norms": True}
+        ),
     },
 )
 DEFAULT = "classification"

@@ -8,13 +8,14 @@ from typing import Any
 from teachaugment.commands.compare.plan import BASE, shared_settings
 from teachaugment.commands.parser import Parser, spelling
 from teachaugment.config.flags import add_settings, given_layers
-from teachaugment.config.resolve import Layer
+from teachaugment.config.resolve import EARLIER, Layer
 from teachaugment.errors import UserError
 
 
 def settings_of(flags: Sequence[str]) -> dict[str, Any]:
     """What such a row would keep today."""
-    return dict(shared_settings([BASE, *read_words(flags)]).values)
+    earlier = Layer(EARLIER, {key: key for key in EARLIER})
+    return dict(shared_settings([BASE, *read_words(flags), earlier]).values)
 
 
 def read_words(words: Sequence[str]) -> list[Layer]:

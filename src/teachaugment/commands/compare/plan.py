@@ -13,6 +13,7 @@ from typing import Any
 from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatten, resolve, to_dict
 from teachaugment.config.settings import as_text
 from teachaugment.errors import UserError
+from teachaugment.presets.classification import NETWORKS
 
 BASE = Layer({"train.tensorboard": False}, {"train.tensorboard": "train.tensorboard"})  # weaker than anything given
 OWN = ("output", "seed", "augment.strategy")  # settings that each run of a comparison has for itself
@@ -107,6 +108,15 @@ def words(config: Config) -> list[str]:
     return [f"--{key}={as_text(value)}" for key, value in changed_settings(config).items()]
 
 
+def own_settings(model: str, config: Config) -> dict[str, Any]:
+    """What the run of a teacher has for itself, beside the run it will teach: its network, and of the paper's networks
+    the numbers of the appendix, wherever the run has those of its own network."""
+    mine, flat = NETWORKS.get(config.model.name, {}), flatten(to_dict(config), "")
+    theirs = {"model.name": model, **NETWORKS.get(model, {})}
+    same = {"model.name": config.model.name, **mine}
+    return {key: value for key, value in theirs.items() if flat[key] == same.get(key) != value}
+
+
 def plan(shared: Layer, strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
     """All runs, seed by seed, and each after the one it needs."""
     runs: dict[str, Run] = {}
@@ -119,7 +129,8 @@ def plan(shared: Layer, strategies: Sequence[str], seeds: Iterable[int], output:
         teacher, needs = config.teach.teacher or "", None
         if teacher.startswith(TRAINED) and config.augment.strategy != "none":
             model = teacher.removeprefix(TRAINED)
-            needs = add("none" if model == config.model.name else f"none:model.name={model}", seed)
+            own = own_settings(model, config)
+            needs = add(":".join(["none", *(f"{key}={as_text(value)}" for key, value in own.items())]), seed)
         slug = re.sub(r"[^A-Za-z0-9_.=]+", "-", strategy)[:80]
         path = output / "runs" / f"{slug}-seed{seed}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         runs[key] = Run(strategy, seed, replace(config, output=str(path)), path, needs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from teachaugment import tasks
-from teachaugment.config.resolve import SETTINGS, default, read_yaml
+from teachaugment.config.resolve import SETTINGS, default, read_run
 from teachaugment.engine import directory
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import TASKS, TaskEntry
@@ -100,7 +100,7 @@ def read(path: Path) -> Record:
     metrics: Any = {}
     with suppress(OSError, ValueError):  # an interrupted run has none
         metrics = json.loads((path / directory.METRICS).read_text(encoding="utf-8"))
-    settings = dict(read_yaml(path / directory.CONFIG).values)
+    settings = dict(read_run(path / directory.CONFIG).values)
     return Record(path, settings, starts[0] if starts else {}, epochs, metrics if isinstance(metrics, dict) else {})
 
 

@@ -83,6 +83,8 @@ class MoCo(BYOL):
     temperature:  by which likenesses are divided.
     """
 
+    zero_init = False  # the network begins as torchvision makes it, as in MoCo's code
+
     def __init__(
         self,
         dataset: DataSet,

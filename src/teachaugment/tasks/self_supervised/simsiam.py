@@ -18,6 +18,7 @@ from teachaugment.config.sections import Config
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.losses import negative_cosine
+from teachaugment.models.resnet import zero_last_norms
 from teachaugment.models.simsiam import Embedding, SimSiam
 from teachaugment.tasks.reading import reading
 from teachaugment.tasks.self_supervised import collapse
@@ -47,6 +48,7 @@ class SelfSupervised(Task):
     metric = "knn"
     shown = ("loss", "spread", "rank")
     refers = True
+    zero_init = True  # residual blocks begin as their shortcuts, as in SimSiam's and BYOL's code
 
     def __init__(
         self,
@@ -85,6 +87,8 @@ class SelfSupervised(Task):
     def network(self, config: Config, dataset: DataSet, pretrained: bool = False) -> nn.Module:
         """Without its classifier, and with heads instead."""
         network, v = super().network(config, dataset, pretrained), config.views
+        if self.zero_init:
+            zero_last_norms(network)
         features, width = super().features(network, config.model.name)
         return SimSiam(features, width, dim=v.dim, hidden=self.predictor_width(config), layers=v.layers)
 
