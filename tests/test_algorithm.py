@@ -97,11 +97,15 @@ def test_an_update_in_parts_adds_up_the_gradients_of_the_parts():
 
 def test_the_augmenter_is_updated_on_the_given_share_of_the_batch():
     seen = []
-    target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1, fraction=0.3, normalize=lambda x: seen.append(len(x)) or x)
+
+    def forward(model, batch):
+        seen.append(len(batch))
+        return model(batch.image)
+
+    teach = TeachAugment(network(), num_classes=4, n_inner=1, fraction=0.3, forward=forward)
     teach.step(*images(10))
     teach.step(*images(5))  # never on one image alone, of which batch norm knows no variance
-    assert seen == [3, 2]
+    assert seen == [3, 3, 2, 2]  # target and teacher
 
 
 def test_everything_learns():

@@ -99,15 +99,12 @@ class TeachAugment:
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
-        self.teacher: Teacher = (
-            EMATeacher(self.target, h.ema_decay, h.ema_warmup, h.teacher_statistics == "batch")
-            if teacher is None
-            else FrozenTeacher(teacher)
-        )
+        self.teacher: Teacher = FrozenTeacher(teacher) if teacher is not None else EMATeacher.of(self.target, h)
         self.optimizer = torch.optim.AdamW(
             [{"params": list(view.augmenter.parameters())} for view in self.views], lr=h.lr, weight_decay=h.weight_decay
         )
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
+        self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
         self.objective, self.loss = objective, loss
         self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
         self.seed, self.steps, self.epochs = h.seed, 0, 0
@@ -201,7 +198,7 @@ class TeachAugment:
                 draw = view.augmenter.sample(len(x), x.label, self.generator)
                 colored = view.augmenter.color(x, draw)  # x̃ = c(x), Eq. 4
                 made.append(view.augmenter.warp(colored, draw))  # x̂ = g(x̃), Eq. 5
-                before, after = self._colors(x.image), self._colors(colored.image)
+                before, after = self.color_space(x.image), self.color_space(colored.image)
                 distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
             seen = self._normalized(batch.with_views(made))
             target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
@@ -280,10 +277,6 @@ class TeachAugment:
 
     def _normalized(self, batch: Batch) -> Batch:
         return batch.replace(image=self.normalize(batch.image), others=tuple(map(self.normalize, batch.others)))
-
-    def _colors(self, image: Tensor) -> Tensor:
-        """The colours that the colour distance compares."""
-        return self.normalize(image) if self.hyperparameters.color_space == "normalized" else image
 
     def _truth(self, seen: Batch) -> Any:
         """What a loss compares an output with."""

@@ -22,6 +22,19 @@ class Teacher(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
+class Averaging(Protocol):
+    """How an average is taken: what ``Hyperparameters`` and a run's settings have in common about it."""
+
+    @property
+    def ema_decay(self) -> float: ...
+
+    @property
+    def ema_warmup(self) -> int: ...
+
+    @property
+    def teacher_statistics(self) -> str: ...
+
+
 class EMATeacher:
     """θ̂ ← ξ θ̂ + (1-ξ) θ, an exponential moving average of the target (Sec. 5.2), in eval mode.
 
@@ -47,6 +60,11 @@ class EMATeacher:
                 module.train(batch_statistics)
         self.decay, self.warmup = decay, warmup
         self.updates = 0
+
+    @classmethod
+    def of(cls, target: nn.Module, h: Averaging) -> EMATeacher:
+        """The teacher of a target, as hyperparameters or settings say."""
+        return cls(target, h.ema_decay, h.ema_warmup, h.teacher_statistics == "batch")
 
     def decay_now(self) -> float:
         return min(self.decay, (1 + self.updates) / (self.warmup + self.updates))

@@ -21,7 +21,7 @@ from teachaugment import tasks
 from teachaugment.config.sections import Config
 from teachaugment.config.settings import Setting
 from teachaugment.errors import UserError, nearest
-from teachaugment.hyperparameters import OF_NEURAL
+from teachaugment.hyperparameters import OF_NEURAL, VERSION_0_1
 from teachaugment.tasks import TASKS
 
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
@@ -29,8 +29,8 @@ MAY_CHANGE = (
     *("train.epochs", "output", "data.workers", "device"),
     *("train.accumulate", "train.save_every", "train.save_minutes", "train.on_nan"),
 )
-# What runs did before these settings were there, where a task's default is something else.
-EARLIER = {"optim.decay_norms": False}
+# What runs did before these settings were there, where the default is something else now.
+EARLIER = {"optim.decay_norms": False, **{f"teach.{name}": value for name, value in VERSION_0_1.items()}}
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 
 

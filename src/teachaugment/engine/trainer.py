@@ -22,7 +22,6 @@ from torch.nn.parallel import DistributedDataParallel
 from teachaugment import distributed
 from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, to_dict
-from teachaugment.data.loader import batches
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import processes
@@ -30,6 +29,7 @@ from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
 from teachaugment.engine.finite import Finite
+from teachaugment.engine.input import one_pass, slow_input
 from teachaugment.engine.interrupts import Interrupts
 from teachaugment.engine.optim import default_milestones, learning_rate
 from teachaugment.engine.precision import Precision
@@ -40,7 +40,6 @@ from teachaugment.tasks.task import Meter, Task
 
 READ_EVERY = 0.5  # seconds between two looks at numbers on the device
 REFERENCES = 50_000  # training images that an evaluation by nearest neighbours compares with, at most
-SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
 STRATEGY_KEYS = ("teach", "consistency", "policy")  # what checkpoints have always had for strategies, used or not
 
 
@@ -224,30 +223,11 @@ class Trainer:
         start = self.step // each - began // each
         return self._pass(self.data.train, training=True, start=start, seed=derive(self.config.seed, "fresh"))
 
-    def _pass(
-        self,
-        data: Split | StreamedSplit,
-        training: bool,
-        start: int = 0,
-        seed: int | None = None,
-        rank: int | None = None,
-        world: int | None = None,
-    ) -> Iterator[Batch]:
-        config = self.config
-        size = self.images_here if training else config.train.batch_size
-        return batches(
-            data,
-            size,
-            seed=config.seed if seed is None else seed,
-            epoch=self.epoch,
-            shuffle=training,
-            device=self.device,
-            workers=config.data.workers,
-            drop_last=training and len(data) >= self.images_per_step,
-            rank=distributed.rank() if rank is None else rank,
-            world=distributed.world() if world is None else world,
-            start=start,
-            balance=training and config.data.balance,
+    def _pass(self, data: Split | StreamedSplit, training: bool, **how: Any) -> Iterator[Batch]:
+        size = self.images_here if training else self.config.train.batch_size
+        drop_last = training and len(data) >= self.images_per_step
+        return one_pass(
+            self.config, data, size, epoch=self.epoch, shuffle=training, device=self.device, drop_last=drop_last, **how
         )
 
     def evaluate(self, *splits: str, interrupts: Interrupts | None = None) -> dict[str, dict[str, Any]]:
@@ -327,13 +307,3 @@ class Trainer:
     def counts(self) -> dict[str, int]:
         splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}
         return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
-
-
-def slow_input(waited: float, seconds: float) -> str | None:
-    """What to tell a person whose training waits for its images; epochs of a moment say nothing."""
-    if seconds < 2 or waited < SLOW_INPUT * seconds:
-        return None
-    return (
-        f"{waited / seconds:.0%} of the epoch went into waiting for images; more --workers or, if they fit, "
-        "--data.in_memory always would help"
-    )

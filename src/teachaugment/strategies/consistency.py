@@ -37,7 +37,7 @@ DISTANCES: dict[str, Distance] = {"consistency-kld": kld, "consistency-mse": mse
 
 def consistency(setup: Setup) -> Consistency:
     t = setup.config.teach
-    teacher: Teacher = EMATeacher(setup.target, t.ema_decay, t.ema_warmup, t.teacher_statistics == "batch")
+    teacher: Teacher = EMATeacher.of(setup.target, t)
     if t.teacher:
         teacher = FrozenTeacher(setup.pretrained(t.teacher))
     return Consistency(setup.target, teacher, DISTANCES[setup.name])
