@@ -295,3 +295,66 @@ def test_the_plain_pass_changes_nothing_and_has_no_gradient():
     x, y = images()
     output, label = teach.plain(Batch(x.requires_grad_(), y))
     assert same(before, state_of(target)) and not output.requires_grad and torch.equal(label, y)
+
+
+# --- the colour distance, and what can be set ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.25, 2.0])
+def test_the_colour_distance_is_that_of_what_the_network_sees(deviation):
+    """In units of the data's deviation: λ means the same for data of any mean and deviation."""
+    x, y = images()
+
+    def distance(normalize):
+        teach = TeachAugment(network(), num_classes=4, normalize=normalize)
+        with torch.no_grad():
+            for name, parameter in teach.augmenter.named_parameters():
+                if ".last." in name:
+                    parameter.copy_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape))
+        return teach.update_augmenter(Batch(x, y))["color_distance"].item()
+
+    plain = distance(None)
+    assert plain > 1e-3
+    assert distance(lambda image: (image - 0.4) / deviation) == pytest.approx(plain / deviation**2, rel=1e-4)
+
+
+def test_the_colour_distance_of_version_0_1_is_that_of_the_images():
+    x, y = images()
+    found = [
+        TeachAugment(network(), num_classes=4, normalize=normalize, color_space="image", n_inner=1).step(x, y)
+        for normalize in (None, lambda image: image / 0.1)
+    ]
+    assert found[0]["color_distance"] == found[1]["color_distance"]
+
+
+def test_search_ranges_dropout_noise_and_temperature_reach_the_augmenter():
+    own = {"scale_width": 0.4, "shift_width": 0.2, "affine_width": 1.0, "noise": 16, "dropout": 0.5, "temperature": 0.1}
+    teach = TeachAugment(network(), num_classes=4, **own, normalizer="all")
+    assert {name: getattr(teach.augmenter.settings, name) for name in own} == own
+    assert teach.augmenter.ranges() == {"scale": [0.8, 1.2], "shift": [-0.1, 0.1], "affine": [-0.5, 0.5]}
+    assert teach.augmenter.colors.rgb.normalized and teach.augmenter.geometry.noise.kept == 256
+    policy = teach.policy()
+    assert policy.augmenter.settings == teach.augmenter.settings
+
+
+@pytest.mark.parametrize("name", ["context", "normalizer", "color_space", "teacher_statistics"])
+def test_a_choice_that_is_none_is_refused_in_one_line(name):
+    with pytest.raises(UserError, match=f"{name} must be one of .*, not 'both'"):
+        TeachAugment(network(), num_classes=4, **{name: "both"})
+
+
+def test_the_augmenter_may_learn_from_images_of_its_own():
+    """Line 10 of Algorithm 1: ``due`` says when."""
+    seen = []
+
+    def forward(model, batch):
+        seen.append(batch.image.mean().item())
+        return model(batch.image)
+
+    teach = TeachAugment(network(), num_classes=4, n_inner=3, forward=forward)
+    (x, y), due = images(), []
+    for _ in range(7):
+        due.append(teach.due)
+        teach.step(torch.zeros_like(x) if teach.due else x, y)
+    assert due == [False, False, True] * 2 + [False]
+    assert seen == [0.0] * 4  # target and teacher, twice

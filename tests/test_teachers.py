@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from teachaugment.algorithm import frozen
 from teachaugment.errors import UserError
 from teachaugment.teachers import EMATeacher, FrozenTeacher
 
@@ -67,3 +68,23 @@ def test_a_target_that_cannot_be_copied_is_named():
 
     with pytest.raises(UserError, match="no copies"):
         EMATeacher(Stubborn())
+
+
+def test_a_teacher_may_normalise_by_the_images_it_is_given_and_keeps_its_averages():
+    target = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout(0.5))
+    averaged, batch = (EMATeacher(target, batch_statistics=given) for given in (False, True))
+    x = 5 + 3 * torch.randn(8, 3, 6, 6)
+    with torch.no_grad():
+        found = [frozen(teacher.model, x) for teacher in (averaged, batch)]
+    assert found[1].mean((0, 2, 3)).abs().max() < 1e-3 and found[0].mean((0, 2, 3)).abs().max() > 0.1
+    assert (found[1] == 0).sum() == 0, "dropout stays off"
+    assert torch.equal(batch.model[1].running_mean, torch.zeros(4))
+
+
+def test_a_warm_up_of_one_is_none():
+    target = network()
+    teacher = EMATeacher(target, decay=0.9, warmup=1)
+    assert teacher.decay_now() == 0.9
+    teacher.update(target)
+    assert teacher.decay_now() == 0.9
+    assert EMATeacher(target, decay=0.9, warmup=10).decay_now() == 0.1

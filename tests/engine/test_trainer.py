@@ -242,6 +242,8 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(tmp_path):
 @pytest.mark.parametrize("changed", [
     {"teach__replay": False}, {"teach__non_saturating": False}, {"teach__smoothing": 0}, {"teach__color_weight": 0},
     {"train__batch_size": 64}, {"optim__clip": 1.0, "augment__cutout": 4}, {"model__name": "wrn-16-1"},
+    {"teach__context": "none"}, {"teach__teacher_statistics": "batch", "teach__ema_warmup": 1},
+    {"teach__normalizer": "all", "teach__affine_width": 1.0, "teach__dropout": 0.5, "teach__group": 1},
 ])  # fmt: skip
 def test_every_switch_trains(tmp_path, changed):
     train(tmp_path / "run", train__epochs=2, **changed)
