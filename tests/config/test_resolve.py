@@ -148,6 +148,13 @@ def test_settings_that_contradict_each_other_are_refused():
             resolve(flags(**values))
 
 
+def test_settings_of_the_neural_augmenter_are_not_for_others():
+    assert resolve(flags(teach__affine_width="1")).teach.affine_width == 1
+    with pytest.raises(UserError, match="--teach.affine_width is for the neural augmenter, not for dda"):
+        resolve(flags(teach__augmenter="dda", teach__affine_width="1"))
+    resolve(flags(teach__augmenter="dda", teach__affine_width="0.5"))  # what it is anyway
+
+
 def test_changes_lists_what_a_resumed_run_may_not_change():
     before = Config()
     after = resolve(flags(train__epochs="99", data__workers="2", device="cpu", output="x", optim__lr="0.5"))

@@ -7,6 +7,9 @@ import time
 import pytest
 import torch
 
+from teachaugment.data import CLASSES as CLASSES_TABLE
+from teachaugment.data import MASKS as MASKS_TABLE
+from teachaugment.data import Reading, load
 from teachaugment.data.shapes import CLASSES, TEST, TRAIN, generate, shapes
 from teachaugment.errors import UserError
 
@@ -97,3 +100,18 @@ def test_figures_stay_different_under_the_widest_pose():
 def test_too_small_a_size_is_refused():
     with pytest.raises(UserError, match="at least 8"):
         shapes(size=4)
+
+
+@pytest.mark.parametrize("table", [CLASSES_TABLE, MASKS_TABLE])
+def test_a_number_names_another_draw(table):
+    first, other, again = (load(name, Reading(), table) for name in ("shapes", "shapes:7", "shapes:7"))
+    assert (first.name, other.name) == ("shapes", "shapes:7") and first.fingerprint != other.fingerprint
+    assert torch.equal(other.train.image, again.train.image)
+    assert not torch.equal(first.train.image, other.train.image)
+    assert torch.equal(other.test.image, shapes(seed=7).test.image)
+
+
+@pytest.mark.parametrize("source", ["shapes:", "shapes:x", "shapes:-1", "shapes:99999999999"])
+def test_a_draw_without_a_number_is_refused(source):
+    with pytest.raises(UserError, match="must be followed by a number"):
+        load(source)

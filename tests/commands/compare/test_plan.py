@@ -73,7 +73,7 @@ def test_the_flags_of_a_run_make_its_configuration_again(flags):
     assert resolve(*read_words(words(config))) == config
 
 
-def test_shared_settings_are_what_was_said_beyond_the_defaults_as_plain_data(tmp_path):
+def test_shared_settings_are_what_was_said_as_plain_data(tmp_path):
     (tmp_path / "my.yaml").write_text("train: {epochs: 5}\noptim: {milestones: [2, 4], nesterov: false}\n")
     layers = given_layers("cifar10-small", str(tmp_path / "my.yaml"), {"optim.lr": ("--lr", "0.2")})
     found = shared_settings(layers).values
@@ -84,7 +84,18 @@ def test_shared_settings_are_what_was_said_beyond_the_defaults_as_plain_data(tmp
     assert not {"seed", "output", "augment.strategy"} & found.keys()
     written = Layer(found, {key: key for key in found})
     assert configure(written, "none", 3) == resolve(*layers, layer(augment__strategy="none", seed=3))
-    assert shared("--task", "segmentation", "--epochs", "20").values == {"task": "segmentation"}
+    assert shared("--task", "segmentation", "--epochs", "20").values == {
+        "task": "segmentation",
+        "train.epochs": 20,
+    }
+
+
+def test_what_was_said_is_kept_even_where_it_is_the_default():
+    """Another version may have another default: a row of this one must go on saying what it was."""
+    assert shared("--teach.color_weight", "10", "--teach.context", "hidden").values == {
+        "teach.color_weight": 10.0,
+        "teach.context": "hidden",
+    }
 
 
 def test_a_message_about_a_shared_setting_names_the_flag_that_gave_it():
