@@ -20,7 +20,7 @@ import torch
 
 from teachaugment import load_policy
 from teachaugment.commands import cli
-from teachaugment.engine import directory
+from teachaugment.engine import directory, restore
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v0.1"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
@@ -61,6 +61,15 @@ def test_a_run_goes_on_to_the_same_end(run, capsys):
     assert (run / directory.REPORT).is_file() and (run / directory.PICTURE).is_file()
     if run.name == "simsiam":
         assert (run / directory.POLICY).is_file() and (run / directory.SECOND_POLICY).is_file()
+
+
+@pytest.mark.parametrize("run", ["simsiam"], indirect=True)
+def test_a_run_goes_on_with_the_weight_decay_it_began_with(run):
+    """Today the task's default is to let norms and biases decay too."""
+    config = directory.settings_of(run)
+    trainer, _ = restore.resume(config, run)
+    assert not config.optim.decay_norms
+    assert [group["weight_decay"] for group in trainer.optimizer.param_groups] == [5e-4, 0]
 
 
 @pytest.mark.parametrize("run", RUNS, indirect=True)

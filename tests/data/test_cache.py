@@ -63,3 +63,12 @@ def test_a_damaged_entry_is_measured_again(photos, measured):
     for entry in (cache.home() / "statistics").iterdir():
         entry.write_text("{")
     assert load(photos, Reading(in_memory="never")).mean == first.mean and len(measured) == 2
+
+
+def test_what_was_measured_on_images_resized_otherwise_is_not_taken(photos, measured):
+    """Version 0.1 resized by another filter, and remembered its measurements under names without one."""
+    data = load(photos, Reading(in_memory="never"))
+    (entry,) = (cache.home() / "statistics").iterdir()
+    earlier = entry.rename(entry.with_name(entry.name.replace("-bicubic", "")))
+    earlier.write_text('{"mean": [0, 0, 0], "std": [1, 1, 1]}')
+    assert load(photos, Reading(in_memory="never")).mean == data.mean and len(measured) == 2

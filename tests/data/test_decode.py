@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.functional import pil_to_tensor, resized_crop
 
-from teachaugment.data.decode import Crop, centre_crop, crop_box, open_image, random_crop
+from teachaugment.data.decode import Crop, centre_crop, crop_box, open_image, random_crop, random_crops
 from teachaugment.errors import UserError
 
 
@@ -111,3 +113,23 @@ def test_a_crop_that_fits_has_its_area_and_its_aspect_and_reaches_every_edge():
     assert share((left, top, right, bottom), (200, 100)) == pytest.approx(0.25)
     assert (left + right, top + bottom) == pytest.approx((200, 100))
     assert crop_box((200, 100), (10, 20), corner)[2:] == (200, 100)
+
+
+def test_images_are_resized_bicubically_and_smoothed_before(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 60, 3), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    image.save(tmp_path / "x.png")
+    expected = image.resize((10, 15), Image.Resampling.BICUBIC)
+    assert np.array_equal(decode(tmp_path / "x.png", (15, 10)).permute(1, 2, 0), expected)
+    assert np.asarray(expected).std() < pixels.std() / 3  # each pixel is a mean of many
+
+
+def test_random_crops_are_what_torchvision_makes_of_the_same_box(tmp_path):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    image.save(tmp_path / "x.png")
+    crop = Crop(area=0.25, aspect=1.0, left=0.5, top=0.25, least=0.08)
+    (made,) = random_crops(open_image(tmp_path / "x.png"), "x", (24, 24), [crop])
+    left, top, right, bottom = (round(edge) for edge in crop_box((64, 64), (24, 24), crop))
+    expected = resized_crop(image, top, left, bottom - top, right - left, [24, 24], InterpolationMode.BICUBIC)
+    inner = (slice(None), slice(3, -3), slice(3, -3))  # beyond the box there are pixels here, and there none
+    assert torch.equal(made[inner], pil_to_tensor(expected)[inner])

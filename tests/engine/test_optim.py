@@ -51,3 +51,10 @@ def test_weight_decay_spares_biases_and_normalisation_layers():
     assert spared["weight_decay"] == 0
     expected = [model[0].bias, model[1].weight, model[1].bias, model[3].bias]
     assert [id(p) for p in spared["params"]] == [id(p) for p in expected]
+
+
+def test_weight_decay_on_norms_and_biases_if_asked():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    groups = sgd(model, 0.1, 0.9, True, 5e-4, decay_norms=True).param_groups
+    assert [group["weight_decay"] for group in groups] == [5e-4, 5e-4]
+    assert sum(len(group["params"]) for group in groups) == 4

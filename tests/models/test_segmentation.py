@@ -86,6 +86,29 @@ def test_weights_that_cannot_be_downloaded_are_explained(monkeypatch):
         models.create("fcn32s-resnet-18", 3, pretrained=True)
 
 
+@pytest.mark.parametrize(
+    ("backbone", "file"),
+    [
+        ("resnet-18", "resnet18-f37072fd.pth"),
+        ("resnet-50", "resnet50-0676ba61.pth"),
+        ("resnet-101", "resnet101-63fe2227.pth"),
+        ("mobilenet-v3", "mobilenet_v3_large-8738ca79.pth"),
+    ],
+)
+def test_a_backbone_begins_with_the_weights_of_the_plain_recipe(backbone, file, monkeypatch):
+    """IMAGENET1K_V1: the training that made V2 was full of learned and mixed augmentation."""
+    asked = []
+
+    def no_network(url, *_, **__):
+        asked.append(url)
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", no_network)
+    with pytest.raises(UserError, match=file):
+        models.create(f"pspnet-{backbone}", 3, pretrained=True)
+    assert [url.rpartition("/")[2] for url in asked] == [file]
+
+
 @pytest.mark.parametrize("name", ["unet-16", "cnn-4", "torchvision/resnet18"])
 def test_networks_without_a_backbone_have_no_pretrained_weights(name):
     with pytest.raises(UserError, match="has no backbone with pretrained weights"):

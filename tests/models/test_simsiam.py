@@ -7,6 +7,7 @@ from torch import nn
 from teachaugment import models
 from teachaugment.errors import UserError
 from teachaugment.models.backbone import backbone
+from teachaugment.models.resnet import zero_last_norms
 from teachaugment.models.simsiam import SimSiam
 
 
@@ -50,3 +51,20 @@ def test_without_a_predictor_the_projection_is_the_prediction():
 def test_resnet_18_for_small_images_keeps_their_size_at_first():
     network = models.create("resnet-18-cifar", 10, channels=1)
     assert network.layer1(network.maxpool(network.conv1(torch.rand(1, 1, 32, 32)))).shape == (1, 64, 32, 32)
+
+
+@pytest.mark.parametrize("name", ["resnet-18-cifar", "torchvision/resnet50"])
+def test_blocks_begin_as_their_shortcuts_once_their_last_norms_are_zero(name):
+    network = models.create(name, 3)
+    blocks = [block for stage in (network.layer1, network.layer4) for block in stage]
+    assert all(norm.weight.eq(1).all() for block in blocks for norm in norms(block))  # as a classifier begins
+    zero_last_norms(network)
+    for block in blocks:
+        *others, last = norms(block)
+        assert last.weight.eq(0).all() and all(norm.weight.eq(1).all() for norm in others)
+    x = torch.rand(2, network.layer1[-1].conv1.in_channels, 4, 4)
+    assert torch.equal(network.layer1[-1](x), x)
+
+
+def norms(block: nn.Module) -> list[nn.Module]:
+    return [module for name, module in block.named_children() if name.startswith("bn")]

@@ -7,8 +7,8 @@ from typing import Any
 TITLES = {"fcn32s": "FCN-32s", "pspnet": "PSPNet", "deeplabv3": "DeepLabv3"}
 PAPER = {"fcn32s": 72.1, "pspnet": 78.8, "deeplabv3": 79.4}
 BASELINE = {"fcn32s": 71.7, "pspnet": 77.7, "deeplabv3": 78.4}
-# The appendix leaves open the batch size and the weight decay, which are PSPNet's, and the backbone's weights. Its list of
-# the baseline's augmentation has flip and crop, and no random scale.
+# The appendix leaves open the batch size and the weight decay, which are PSPNet's, and the backbone's weights. Its list
+# of the baseline's augmentation has flip and crop, and no random scale.
 PROTOCOL: dict[str, Any] = {
     "task": "segmentation",
     "data.path": "cityscapes",

@@ -42,3 +42,8 @@ def test_a_row_with_settings_is_the_same_run_as_one_with_the_flags_that_gave_the
 def test_a_preset_in_the_flags_is_read():
     assert settings_of(["--preset", "cifar10-small", "--lr", "0.2"])["optim.lr"] == 0.2
     assert settings_of(["--preset", "cifar10-small"])["model.name"] == "wrn-16-1"
+
+
+def test_a_row_has_what_its_version_did_where_a_default_is_another_now():
+    assert settings_of(["--task", "simsiam", "--epochs", "40"])["optim.decay_norms"] is False
+    assert "optim.decay_norms" not in settings_of(["--task", "byol"])

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from teachaugment import presets
 from teachaugment.commands.compare.comparisons import COMPARISONS, entries, find
 from teachaugment.commands.compare.old_rows import read_words
-from teachaugment.commands.compare.plan import configure, identity, plan, shared_settings, split_strategies, words
+from teachaugment.commands.compare.plan import BASE, configure, identity, plan, shared_settings, split_strategies, words
 from teachaugment.config.flags import given_layers
-from teachaugment.config.resolve import Layer, resolve
+from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.engine.build import build
 from teachaugment.errors import UserError
 
@@ -120,6 +121,25 @@ def test_a_teacher_is_trained_first_and_the_baseline_may_be_it():
         "none", "teachaugment:teacher=@cnn-4", "none:model.name=wrn-16-1", "teachaugment:teacher=@wrn-16-1"
     ]  # fmt: skip
     assert [run.needs for run in runs] == [None, runs[0], None, runs[2]] and runs[2].config.model.name == "wrn-16-1"
+
+
+def test_a_teacher_of_the_paper_is_trained_with_the_numbers_of_its_own_network():
+    def teacher(preset: str, network: str, **changed: object) -> Config:
+        shared = shared_settings([BASE, presets.layer(preset), layer(**changed)])
+        return plan(shared, [f"teachaugment:teacher=@{network}"], [0], Path("out"))[0].config
+
+    wide = teacher("cifar100-wrn-40-2", "wrn-28-10")
+    own = resolve(presets.layer("cifar100-wrn-28-10"))
+    assert wide.model == own.model and wide.augment == replace(own.augment, strategy="none")
+    assert wide.optim == own.optim and wide.optim.weight_decay == 5e-4
+    assert (wide.train.epochs, wide.train.batch_size) == (200, 128)
+    pyramid = teacher("cifar10-wrn-40-2", "pyramidnet-272-200")
+    assert pyramid.optim == resolve(presets.layer("cifar10-pyramidnet-272-200")).optim
+    assert (pyramid.train.epochs, pyramid.train.batch_size) == (1800, 64)
+    # What was asked for is kept, and a network without numbers of its own has those of the one it teaches.
+    short = teacher("cifar10-wrn-40-2", "wrn-28-10", train__epochs=10, optim__weight_decay=1e-3)
+    assert (short.train.epochs, short.optim.weight_decay) == (10, 1e-3)
+    assert teacher("cifar10-wrn-40-2", "wrn-16-2").optim.weight_decay == 2e-4
 
 
 @pytest.mark.parametrize(

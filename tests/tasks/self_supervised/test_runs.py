@@ -121,6 +121,12 @@ def test_the_predictors_learning_rate_stays_if_asked():
     assert {rates[id(p)] for p in trainer.target.backbone.parameters()} == {0.0}
 
 
+@pytest.mark.parametrize(("task", "zero"), [("simsiam", True), ("byol", True), ("moco", False)])
+def test_residual_blocks_begin_as_in_the_methods_own_code(task, zero):
+    network = build.build(tiny(task=task, model__name="torchvision/resnet18")).target.backbone
+    assert network.layer1[0].bn2.weight.eq(0 if zero else 1).all() and network.layer1[0].bn1.weight.eq(1).all()
+
+
 def test_a_collapse_is_said_once_in_a_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("teachaugment.tasks.self_supervised.neighbours.spread", lambda output: torch.tensor(0.01))
     train(tmp_path / "run", augment__strategy="none")
