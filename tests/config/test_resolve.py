@@ -150,7 +150,7 @@ def test_settings_that_contradict_each_other_are_refused():
 
 def test_settings_of_the_neural_augmenter_are_not_for_others():
     assert resolve(flags(teach__affine_width="1")).teach.affine_width == 1
-    with pytest.raises(UserError, match="--teach.affine_width is for the neural augmenter, not for dda"):
+    with pytest.raises(UserError, match=r"--teach\.affine_width is for the neural augmenter, not for dda"):
         resolve(flags(teach__augmenter="dda", teach__affine_width="1"))
     resolve(flags(teach__augmenter="dda", teach__affine_width="0.5"))  # what it is anyway
 
