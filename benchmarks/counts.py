@@ -17,6 +17,7 @@ from teachaugment.algorithm import frozen
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.commands.bench.objects import tensor_bytes
 from teachaugment.data.decode import open_image, random_crop, random_crops
+from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.models import create
 from teachaugment.replay import Replay
 
@@ -46,7 +47,7 @@ def count(model: str, classes: int = 1000, size: int = 224, snapshots: int = 270
     """On the meta device, where tensors have shapes and nothing else."""
     with torch.device("meta"):
         target = create(model, classes, 3, (size, size)).train()
-        augmenter = NeuralAugmenter(3, classes)
+        augmenter = NeuralAugmenter(**Hyperparameters().of_augmenter(3, classes))
         images = torch.rand(2, 3, size, size)
         replay = Replay(augmenter)
         for _ in range(snapshots):

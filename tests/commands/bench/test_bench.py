@@ -137,7 +137,7 @@ def test_the_dense_network_is_the_same_function_as_the_sub_network():
     batch = noise_batch(3, 6, TINY.classes, CPU)
     draw, units = color.draw_color(augmenter, 3, batch.label)
     exact = color.per_pixel(augmenter.colors, batch.image, draw)
-    whole = color.dense(augmenter, batch.image, draw, color.DenseNetwork(augmenter, units))
+    whole = color.dense(augmenter, batch.image, draw, color.DenseNetwork(augmenter, units, batch.label))
     assert (exact - batch.image).abs().mean() > 0.05
     torch.testing.assert_close(whole, exact, atol=1e-5, rtol=1e-4)
 

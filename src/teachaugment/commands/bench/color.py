@@ -20,23 +20,24 @@ from teachaugment.commands.bench.clock import Case, interleave, ratio, summary
 from teachaugment.commands.bench.memory import peak
 from teachaugment.commands.bench.objects import awaken, labels, noise_batch
 from teachaugment.commands.bench.plan import Plan
+from teachaugment.hyperparameters import Hyperparameters
 
 FORMS = ("fast", "per pixel", "dense")
 
 
 def make_augmenter(plan: Plan, device: torch.device, strength: float = 1.0) -> NeuralAugmenter:
     torch.manual_seed(0)
-    return awaken(NeuralAugmenter(3, plan.classes).to(device), strength)
+    made = NeuralAugmenter(**Hyperparameters().of_augmenter(3, plan.classes))
+    return awaken(made.to(device), strength)
 
 
 def draw_color(augmenter: NeuralAugmenter, n: int, label: Tensor) -> tuple[ColorDraw, tuple[Tensor, Tensor]]:
     """A colour map per image, applied to all of them, and the units that are kept in it."""
     network = augmenter.colors.rgb
     units = network.draw_units(n, torch.Generator(device=label.device).manual_seed(0))
-    rgb = network.select(Live(augmenter), "colors.rgb", units)
-    shift = 0.0 if network.context is None else network.context[label]
+    rgb = network.select(Live(augmenter), "colors.rgb", units, label)
     level = torch.linspace(-1, 1, 2 * n, device=label.device).view(n, 2)
-    return ColorDraw(rgb, shift, level, torch.ones(n, device=label.device)), units
+    return ColorDraw(rgb, 0.0, level, torch.ones(n, device=label.device)), units
 
 
 def per_pixel(colors: ColorAugmentation, image: Tensor, draw: ColorDraw) -> Tensor:
@@ -47,15 +48,17 @@ def per_pixel(colors: ColorAugmentation, image: Tensor, draw: ColorDraw) -> Tens
 class DenseNetwork:
     """All units of the RGB network on every pixel, those that are dropped multiplied by zero."""
 
-    def __init__(self, augmenter: NeuralAugmenter, units: tuple[Tensor, Tensor]) -> None:
+    def __init__(self, augmenter: NeuralAugmenter, units: tuple[Tensor, Tensor], label: Tensor) -> None:
         self.network = network = augmenter.colors.rgb
+        assert network.context is not None
+        self.biases = network.context[label][:, :, None], 0.0  # of each image's class, and none
         zeros = torch.zeros(len(units[0]), network.hidden, device=units[0].device)
         self.masks = [zeros.scatter(1, kept, network.hidden / network.kept)[:, :, None] for kept in units]
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, normalize: bool = False) -> Tensor:
         network = self.network
-        for layer, mask in zip((network.first, network.second), self.masks, strict=True):
-            x = F.leaky_relu(_linear(layer, x), SLOPE) * mask
+        for layer, bias, mask in zip((network.first, network.second), self.biases, self.masks, strict=True):
+            x = F.leaky_relu(_linear(layer, x) + bias, SLOPE) * mask
         return _linear(network.last, x)
 
 
@@ -84,7 +87,7 @@ def _row(plan: Plan, size: int, n: int, device: torch.device) -> dict[str, Any]:
         return {
             "fast": lambda: augmenter.colors(image, draw),
             "per pixel": lambda: per_pixel(augmenter.colors, image, draw),
-            "dense": lambda: dense(augmenter, image, draw, DenseNetwork(augmenter, units)),
+            "dense": lambda: dense(augmenter, image, draw, DenseNetwork(augmenter, units, label)),
         }
 
     with torch.no_grad():

@@ -14,6 +14,7 @@ from teachaugment.commands.bench.clock import Case, interleave, summary
 from teachaugment.commands.bench.memory import peak
 from teachaugment.commands.bench.objects import make_teach, noise_batch
 from teachaugment.commands.bench.plan import Plan
+from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.replay import Replay
 
 AXES = ("pixels", "batch", "classes", "snapshots")
@@ -70,7 +71,7 @@ def _point(
 
 def _stored(snapshots: int, classes: int) -> dict[str, int]:
     """The memory of a whole training's snapshots."""
-    replay = Replay(NeuralAugmenter(3, classes))
+    replay = Replay(NeuralAugmenter(**Hyperparameters().of_augmenter(3, classes)))
     for _ in range(snapshots):
         replay.push()
     return {"snapshots": snapshots, "classes": classes, "bytes": replay.nbytes()}
