@@ -14,7 +14,7 @@ from counts import Counts, count
 from scaling_model import GPUS, tables
 from torch import nn
 
-from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment import TeachAugment
 from teachaugment.models import create
 from teachaugment.replay import Replay
 
@@ -25,7 +25,7 @@ def counted() -> Counts:
 
 
 def test_counts_are_those_of_the_real_objects(counted):
-    target, augmenter = create("wrn-16-1", 10), NeuralAugmenter(3, 10)
+    target, augmenter = create("wrn-16-1", 10), TeachAugment(nn.Linear(1, 1), num_classes=10).augmenter
     replay = Replay(augmenter)
     for _ in range(3):
         replay.push()

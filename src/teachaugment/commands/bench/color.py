@@ -51,7 +51,8 @@ class DenseNetwork:
     def __init__(self, augmenter: NeuralAugmenter, units: tuple[Tensor, Tensor], label: Tensor) -> None:
         self.network = network = augmenter.colors.rgb
         assert network.context is not None
-        self.biases = network.context[label][:, :, None], 0.0  # of each image's class, and none
+        own = network.context[label][:, :, None]  # of each image's class
+        self.biases = own, torch.zeros_like(own)
         zeros = torch.zeros(len(units[0]), network.hidden, device=units[0].device)
         self.masks = [zeros.scatter(1, kept, network.hidden / network.kept)[:, :, None] for kept in units]
 
