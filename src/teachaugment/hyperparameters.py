@@ -19,6 +19,13 @@ VERSION_0_1 = {"context": "input", "color_space": "image"}
 # Settings of the neural augmenter alone, beside the context.
 OF_NEURAL = ("scale_width", "shift_width", "affine_width", "noise", "dropout", "temperature", "normalizer")
 
+SNAPSHOTS = 20  # that a training keeps for its replay, unless n_buffer says otherwise
+
+
+def epochs_between_snapshots(epochs: int) -> int:
+    """n_buffer by the length of a training: 10 in one of 200 epochs, as in the paper, and 1 in the shortest."""
+    return max(1, round(epochs / SNAPSHOTS))
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -52,7 +59,7 @@ class Hyperparameters:
     color_weight: float = 10.0  # λ, of the colour distance
     color_space: str = "normalized"  # the colours it compares: "normalized", as the network sees them, or the "image"'s
 
-    n_buffer: int = 10  # epochs between two snapshots for the replay; 0: no replay
+    n_buffer: int = 10  # epochs between two snapshots for the replay, a twentieth of the training; 0: no replay
     replay_decay: float = 0.99  # γ: priority of a snapshot against the next newer one
 
     ema_decay: float = 0.999  # ξ, of the EMA teacher

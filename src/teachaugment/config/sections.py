@@ -163,7 +163,9 @@ class TeachConfig:
     )
     n_inner: int = setting(_OURS.n_inner, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(_OURS.fraction, "share of a batch on which the augmenter is updated", above=0, high=1)
-    n_buffer: int = setting(_OURS.n_buffer, "epochs between two snapshots for the replay", low=1)
+    n_buffer: int | None = setting(
+        None, "epochs between two snapshots for the replay; none: a twentieth of the training", low=1
+    )
     smoothing: float = setting(_OURS.smoothing, "label smoothing of the target's term", low=0, below=1)
     color_weight: float = setting(_OURS.color_weight, "weight of the colour distance; 0: off", low=0)
     color_space: str = setting(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config.sections import TeachConfig
-from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.hyperparameters import Hyperparameters, epochs_between_snapshots
 from teachaugment.objectives import OBJECTIVES
 from teachaugment.policy.policy import Policy
 from teachaugment.strategies.strategy import Guard, Setup, Strategy
@@ -26,16 +26,17 @@ def learned(setup: Setup) -> Learned:
         normalize=setup.task.normalize,
         objective=OBJECTIVES.load(t.objective),
         teacher=setup.pretrained(t.teacher) if t.teacher else None,
-        hyperparameters=hyperparameters(t, seed=config.seed, at_once=config.train.batch_size),
+        hyperparameters=hyperparameters(t, config.train.epochs, seed=config.seed, at_once=config.train.batch_size),
         **teaching,
     )
     return Learned(teach, setup.guard)
 
 
-def hyperparameters(t: TeachConfig, **own: Any) -> Hyperparameters:
+def hyperparameters(t: TeachConfig, epochs: int, **own: Any) -> Hyperparameters:
     """Those of the settings that are TeachAugment's own, under the same names."""
     same = {field.name: getattr(t, field.name) for field in fields(Hyperparameters) if hasattr(t, field.name)}
-    return Hyperparameters(**{**same, "n_buffer": t.n_buffer if t.replay else 0, **own})
+    n_buffer = (t.n_buffer or epochs_between_snapshots(epochs)) if t.replay else 0
+    return Hyperparameters(**{**same, "n_buffer": n_buffer, **own})
 
 
 class Learned(Strategy):

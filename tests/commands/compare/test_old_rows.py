@@ -11,13 +11,12 @@ from teachaugment.commands.compare import rows
 from teachaugment.commands.compare.old_rows import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
-RESULTS = sorted((ROOT / "experiments" / "results").glob("*.jsonl"))
 TABLES = ROOT / "tests" / "fixtures" / "v0.1" / "compare"
+RESULTS = [ROOT / "experiments" / "results" / f"{path.stem}.jsonl" for path in sorted(TABLES.glob("*.md"))]
 
 
 def test_there_are_such_files_with_their_tables():
-    assert len(RESULTS) == 10
-    assert {path.stem for path in RESULTS} == {path.stem for path in TABLES.glob("*.md")}
+    assert len(RESULTS) == 10 and all(path.exists() for path in RESULTS)
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
@@ -46,4 +45,8 @@ def test_a_preset_in_the_flags_is_read():
 
 def test_a_row_has_what_its_version_did_where_a_default_is_another_now():
     assert settings_of(["--task", "simsiam", "--epochs", "40"])["optim.decay_norms"] is False
-    assert "optim.decay_norms" not in settings_of(["--task", "byol"])
+    assert settings_of([])["teach.color_space"] == "image" and settings_of([])["teach.context"] == "input"
+    assert settings_of([])["teach.n_buffer"] == 10 and settings_of(["--task", "byol"])["teach.n_buffer"] == 1
+    assert settings_of(["--teach.n_buffer", "5"])["teach.n_buffer"] == 5
+    row = {"strategy": "teachaugment", "seed": 0, "flags": []}
+    assert rows.key(row) != rows.key({"strategy": "teachaugment", "seed": 0, "settings": {}})

@@ -12,7 +12,8 @@ from teachaugment.commands.report import diagnosis as d
     [
         (d.still_identity, (0.011,), (0.009,), "0.9 %"),
         (d.recognised, (0.9, 0.73), (0.9, 0.71), "71 %"),
-        (d.colors_in_distribution, (0.079,), (0.081,), "8.1 %"),
+        (d.colors_in_distribution, (0.34,), (0.36,), "0.36 standard deviations away"),
+        (d.colors_in_distribution, (0.079, "image"), (0.081, "image"), "0.081 of the range"),
         (d.fits, (0.70, 0.66), (0.70, 0.68), "70 %"),
         (d.replay_length, (5.0, 10), (4.9, 10), "4.9"),
         (d.varied, (0.16,), (0.14,), "14 %"),

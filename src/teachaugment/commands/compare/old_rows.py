@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from teachaugment import tasks
 from teachaugment.commands.compare.plan import BASE, shared_settings
 from teachaugment.commands.parser import Parser, spelling
 from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import EARLIER, Layer
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
+
+N_BUFFER = 10  # whatever the length of a training
 
 
 def settings_of(flags: Sequence[str]) -> dict[str, Any]:
     """What such a row would keep today."""
-    earlier = Layer(EARLIER, {key: key for key in EARLIER})
-    return dict(shared_settings([BASE, *read_words(flags), earlier]).values)
+    layers = read_words(flags)
+    task = next((layer.values["task"] for layer in reversed(layers) if "task" in layer.values), tasks.DEFAULT)
+    values = {**EARLIER, "teach.n_buffer": TASKS[task].defaults.get("teach.n_buffer", N_BUFFER)}
+    return dict(shared_settings([BASE, Layer(values, {key: key for key in values}), *layers]).values)
 
 
 def read_words(words: Sequence[str]) -> list[Layer]:

@@ -8,7 +8,8 @@ from teachaugment.tasks.self_supervised import LEAST_SPREAD
 
 LEAST_CHANGE = 0.01  # mean change of a pixel, of 1
 LEAST_KEPT = 0.8  # of the teacher's accuracy, on augmented images
-MOST_COLOR = 0.08  # distance of the colours from the data's, of 1
+# Distance of the colours from the data's, by what it was measured on: the most, and how a number is said.
+MOST_COLOR = {"normalized": (0.35, "{:.2f} standard deviations"), "image": (0.08, "{:.3f} of the range")}
 LEAST_FIT = 0.9  # accuracy on training images as they are
 LEAST_GAP = 0.03  # of accuracy between training and test images
 LEAST_SNAPSHOTS = 5
@@ -60,13 +61,14 @@ def recognised(plain: float, augmented: float, of: str = "") -> Finding:
     )
 
 
-def colors_in_distribution(distance: float) -> Finding:
-    """distance: root of the colour distance that the run measured, in shares of the range."""
+def colors_in_distribution(distance: float, space: str = "normalized") -> Finding:
+    """distance: root of the colour distance that the run measured, on colours as the setting ``color_space`` says."""
+    most, words = MOST_COLOR[space]
     return judged(
-        distance <= MOST_COLOR,
+        distance <= most,
         ("The colours stay where the data's are", "The colours leave the data"),
-        f"The colours of augmented batches lie {100 * distance:.1f} % of the range away from those of the data",
-        f", more than {100 * MOST_COLOR:.0f} %",
+        f"The colours of augmented batches lie {words.format(distance)} away from those of the data",
+        f", more than {most:g}",
         "Raise --teach.color_weight (10 is the paper's value).",
     )
 
@@ -83,7 +85,7 @@ def fits(train: float, test: float, of: str = "") -> Finding:
 
 
 def replay_length(snapshots: float, n_buffer: int) -> Finding:
-    """snapshots: how many the target draws from in effect, older ones counting less."""
+    """snapshots: how many the target draws from in effect, older ones counting less; n_buffer: epochs between two."""
     return judged(
         snapshots >= LEAST_SNAPSHOTS,
         ("The replay is long enough", "The replay is too short"),

@@ -8,6 +8,7 @@ from teachaugment.commands.report import diagnosis
 from teachaugment.commands.report.diagnosis import Finding
 from teachaugment.commands.report.observe import Observation
 from teachaugment.commands.report.record import Record
+from teachaugment.hyperparameters import epochs_between_snapshots
 
 
 def findings(record: Record, seen: Observation | None) -> list[Finding]:
@@ -22,13 +23,15 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
         if "teacher augmented" in accuracy:
             found.append(diagnosis.recognised(accuracy["teacher plain"], accuracy["teacher augmented"], of))
         if (distance := record.final("teach", "color_distance")) is not None:
-            found.append(diagnosis.colors_in_distribution(math.sqrt(max(distance, 0.0))))
+            space = record.setting("teach.color_space")
+            found.append(diagnosis.colors_in_distribution(math.sqrt(max(distance, 0.0)), space))
         if seen is not None and seen.variety is not None:
             found.append(diagnosis.varied(seen.variety))
         snapshots = record.final("teach", "snapshots")
         if record.setting("teach.replay") and snapshots is not None:
             effective = diagnosis.effective_snapshots(int(snapshots), float(record.setting("teach.replay_decay")))
-            found.append(diagnosis.replay_length(effective, int(record.setting("teach.n_buffer"))))
+            apart = record.setting("teach.n_buffer") or epochs_between_snapshots(record.setting("train.epochs"))
+            found.append(diagnosis.replay_length(effective, apart))
     if "target plain" in accuracy and test is not None:
         found.append(diagnosis.fits(accuracy["target plain"], test, of))
     matrix = record.metrics.get("test", {}).get("target", {}).get("confusion")
