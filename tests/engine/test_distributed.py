@@ -129,7 +129,8 @@ def trained(settings: Config) -> dict[str, Any]:
     }
 
 
-def assert_close(a: Any, b: Any, where: str = "", tolerance: float = 1e-5) -> None:
+def assert_close(a: Any, b: Any, where: str = "", tolerance: float = 5e-5) -> None:
+    """Equal to rounding, which AdamW makes larger where a gradient is nearly zero: a twentieth of its learning rate."""
     if isinstance(a, dict):
         assert a.keys() == b.keys(), where
         for key in a:

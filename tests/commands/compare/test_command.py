@@ -132,10 +132,14 @@ def test_rows_of_the_former_script_are_read_and_gone_on_with(tmp_path, monkeypat
     monkeypatch.setattr(runner, "start", None)  # every run is there: none may be started
     flags = ["--data.per_class=50", "--train.epochs", "80", "--eval-every", "80", "--device", "cpu"]
     where = ["--results", str(copy), "--output", str(tmp_path / "out")]
-    assert cli.main(["compare", "--strategies", "none,teachaugment", "--seeds", "5", *flags, *where]) == 0
+    before = ["--teach.color_space", "image", "--teach.context", "input", "--teach.n_buffer", "10"]  # the defaults then
+    assert cli.main(["compare", "--strategies", "none,teachaugment", "--seeds", "5", *flags, *before, *where]) == 0
     out, err = capsys.readouterr()
     assert "10 runs of 80 epochs, 10 of them done before" in err and "teachaugment is better than none" in out
     assert copy.read_text() == source.read_text()
+    with pytest.raises(TypeError):  # with today's defaults TeachAugment is another
+        cli.main(["compare", "--strategies", "none,teachaugment", "--seeds", "5", *flags, *where])
+    assert "10 runs of 80 epochs, 5 of them done before" in capsys.readouterr().err
 
 
 def test_rows_with_other_settings_get_a_table_of_their_own(tmp_path, capsys):

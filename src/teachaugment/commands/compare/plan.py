@@ -14,6 +14,7 @@ from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatte
 from teachaugment.config.settings import as_text
 from teachaugment.errors import UserError
 from teachaugment.presets.classification import NETWORKS
+from teachaugment.strategies import STRATEGIES
 
 BASE = Layer({"train.tensorboard": False}, {"train.tensorboard": "train.tensorboard"})  # weaker than anything given
 OWN = ("output", "seed", "augment.strategy")  # settings that each run of a comparison has for itself
@@ -100,7 +101,9 @@ def identity(config: Config) -> str:
     """
     flat = flatten(to_dict(config), "")
     changed = {key: value for key, value in flat.items() if SETTINGS[key].parse(value) != SETTINGS[key].default}
-    return json.dumps({key: value for key, value in sorted(changed.items()) if key not in FREE})
+    teaches = STRATEGIES[config.augment.strategy].has_teacher  # otherwise nothing about teaching matters
+    counts = {key: changed[key] for key in sorted(changed) if key not in FREE and (teaches or "teach." not in key)}
+    return json.dumps(counts)
 
 
 def words(config: Config) -> list[str]:
