@@ -10,7 +10,7 @@ import numpy as np
 
 
 def main(source: str, made: str) -> None:
-    data = np.load(source)
+    data = np.load(source, allow_pickle=False)
     image, label = data["x_train"], data["y_train"]
     rows = [np.flatnonzero(label == k) for k in np.unique(label)]
     parts = {
