@@ -40,12 +40,14 @@ def finish(
 ) -> DataSet:
     """The data set of these sources, decoded into memory if that is wanted and loses nothing.
 
-    ``where`` is what messages call the data, ``centre`` how much of an image's shorter side a centre crop keeps.
+    ``where`` is what messages call the data, ``centre`` how much of an image's shorter side a centre crop
+    keeps unless ``reading`` says it.
     """
     train, test, val = _divide(where, found, reading)
     sources = [train, test] if val is None else [train, test, val]
     size = reading.shape or natural_size(sources, reading.bad_images)
-    splits = [StreamedSplit(source, size, centre=centre, bad_images=reading.bad_images) for source in sources]
+    how = {"centre": reading.centre or centre, "interpolation": reading.interpolation, "bad_images": reading.bad_images}
+    splits = [StreamedSplit(source, size, **how) for source in sources]
     if _belongs_in_memory(splits, reading):
         first, *others = decode_all(splits, classes)
         mean, std = statistics(name, first.image)
