@@ -46,8 +46,16 @@ def finish(
     train, test, val = _divide(where, found, reading)
     sources = [train, test] if val is None else [train, test, val]
     size = reading.shape or natural_size(sources, reading.bad_images)
-    how = {"centre": reading.centre or centre, "interpolation": reading.interpolation, "bad_images": reading.bad_images}
-    splits = [StreamedSplit(source, size, **how) for source in sources]
+    splits = [
+        StreamedSplit(
+            source,
+            size,
+            centre=reading.centre or centre,
+            interpolation=reading.interpolation,
+            bad_images=reading.bad_images,
+        )
+        for source in sources
+    ]
     if _belongs_in_memory(splits, reading):
         first, *others = decode_all(splits, classes)
         mean, std = statistics(name, first.image)

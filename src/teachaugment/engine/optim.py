@@ -23,7 +23,7 @@ def optimizer(settings: OptimConfig, model: nn.Module, steady: Iterable[nn.Param
     appendix; with AdamW neither do those that a network of timm names, such as the positions of a transformer.
     """
     kept, scales = set(steady), rate_factors(settings, model)
-    spared = getattr(model, "no_weight_decay", set)() if settings.name == "adamw" else set()
+    spared: set[str] = getattr(model, "no_weight_decay", set)() if settings.name == "adamw" else set()
     found: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
     for name, p in model.named_parameters():
         if p.requires_grad:

@@ -83,12 +83,18 @@ def take(network: nn.Module, tensors: Mapping[str, Tensor], source: str, name: s
         )
     network.load_state_dict({k: value.to(own[k].dtype) for k, value in fits.items()}, strict=False)
     new = [k for k in own if k not in fits and not k.endswith(COUNTED)]
-    used = {found[k][0] for k in fits}
-    left = [k for k in tensors if k not in used and not k.endswith(COUNTED)]
+    for part in head:  # at zero every class is as likely, and no noise reaches the pretrained weights
+        layer = network.get_submodule(part) if f"{part}.weight" in new else None
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            nn.init.zeros_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+    known = {given for k, (given, _) in found.items() if k in fits or in_head(k, head)}
+    left = [k for k in tensors if k not in known and not k.endswith(COUNTED)]
     return (
         f"weights: {len(fits):,} tensors taken from {source}; "
         f"{_few(new, 'is new', 'are new') if new else 'nothing is new'}{_classes(found, own, new)}; "
-        f"{_few(left, 'of the file was left', 'of the file were left') if left else 'nothing of the file was left'}"
+        f"{_few(left, 'of the file was left', 'of the file were left') if left else 'nothing else was left'}"
     )
 
 

@@ -63,8 +63,8 @@ class Segmentation(Task):
         for name in ("cutout", "jitter", "lighting"):
             if getattr(a, name):
                 raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
-        own = {"window": config.train.window, "label_smoothing": config.optim.label_smoothing}
-        return cls(dataset, flip=a.flip, crop=a.crop, **own)
+        smoothing = config.optim.label_smoothing
+        return cls(dataset, flip=a.flip, crop=a.crop, window=config.train.window, label_smoothing=smoothing)
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         batch = batch.replace(label=None)  # the mask is all that is learned here
