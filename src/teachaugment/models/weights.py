@@ -40,12 +40,10 @@ def read_weights(path: str) -> dict[str, Tensor]:
             tree: Any = load_file(file)
         else:
             tree = torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        if "weights_only" not in str(error) and "Unsupported" not in str(error):
-            raise UserError(f"cannot read the weights {path}: the file is damaged or no file of weights") from None
+    except pickle.UnpicklingError:
         raise UserError(
-            f"{path} holds more than tensors, and reading it could run code: it is refused; save its state_dict as "
-            ".safetensors where you trust it"
+            f"the weights {path} are refused: the file is damaged, or it holds more than tensors, and reading it could "
+            "run code; save its state_dict as .safetensors where you trust it"
         ) from None
     except (OSError, RuntimeError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:100]
