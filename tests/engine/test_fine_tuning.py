@@ -62,7 +62,7 @@ def test_target_and_teacher_begin_with_the_weights(weights, capsys):
         assert torch.equal(network.state_dict()["features.0.0.weight"], given["features.0.0.weight"])
     assert "(10 classes, 7 in the file)" in capsys.readouterr().err
     line = build.describe(trainer, Path("somewhere"))
-    assert f"fine-tuned from {weights}" in line and "adamw, lr 0.0005" in line
+    assert f"fine-tuned from {weights}" in line and "lr 0.0005 (adamw)" in line
 
 
 def test_a_frozen_backbone_stays_as_it_is_and_then_learns(weights):

@@ -20,6 +20,7 @@ from teachaugment.engine.precision import Precision
 from teachaugment.engine.pretrained import load_teacher
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
+from teachaugment.models.weights import weights_file
 from teachaugment.seeds import derive
 from teachaugment.strategies import STRATEGIES
 from teachaugment.strategies.fixed import fixed_augmentation
@@ -65,6 +66,8 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
         config = TASKS.load(config.task).settle(config)
     processes.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
     models.check(config.model.name, TASKS[config.task].networks)  # complains before the data are read
+    if config.model.weights is not None and not from_checkpoint:
+        weights_file(config.model.weights)
     precision = Precision(config.train.amp, chosen)
     dataset = dataset or processes.in_turn(lambda: load_data(config))
     processes.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
@@ -140,5 +143,5 @@ def _step(config: Config) -> str:
     if config.train.accumulate > 1:
         several.append(f"{config.train.accumulate} × ")
     images = size * config.train.accumulate * distributed.world()
-    rate = f"{config.optim.name}, lr {config.optim.lr:g}"
+    rate = f"lr {config.optim.lr:g} ({config.optim.name})"
     return f"{''.join(several)}{size}{f' = {images:,}' if several else ''} images per step, {rate}"

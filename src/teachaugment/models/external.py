@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError, nearest
@@ -94,7 +97,20 @@ def _of_timm(
     if size is not None and settings is not None and settings.fixed_input_size and settings.input_size[1:] != size:
         options["img_size"] = size
     heads = {} if pretrained else {"num_classes": classes}
-    return timm.create_model(name, pretrained=pretrained, in_chans=channels, **heads, **options)
+    with _quiet("huggingface_hub"):
+        return timm.create_model(name, pretrained=pretrained, in_chans=channels, **heads, **options)
+
+
+@contextmanager
+def _quiet(package: str) -> Iterator[None]:
+    """Without a package's warnings: how often it tried in vain is said by the error in the end."""
+    logger = logging.getLogger(package)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def pretraining(name: str) -> Pretraining | None:

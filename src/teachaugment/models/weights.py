@@ -27,12 +27,18 @@ COUNTED = "num_batches_tracked"  # by batch norm, for nothing
 SHOWN = 2  # names in a message
 
 
-def read_weights(path: str) -> dict[str, Tensor]:
-    """The tensors of a file by their names. Nothing in it is executed."""
+def weights_file(path: str) -> Path:
+    """The file of this name, which must be there."""
     file = Path(path).expanduser()
     if not file.is_file():
         found = "is a folder; name a file in it" if file.is_dir() else "is not there"
         raise UserError(f"the file of --weights {path} {found}")
+    return file
+
+
+def read_weights(path: str) -> dict[str, Tensor]:
+    """The tensors of a file by their names. Nothing in it is executed."""
+    file = weights_file(path)
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
