@@ -40,7 +40,7 @@ RULES = {
     "": Rule({"augment", "objectives", "policy"}, {"torch", "tqdm"}),
     "objectives": Rule(set(), {"torch"}),
     "augment": Rule(set(), {"torch"}),
-    "models": Rule(set(), {"segmentation_models_pytorch", "timm", "torch", "torchvision"}),
+    "models": Rule(set(), {"safetensors", "segmentation_models_pytorch", "timm", "torch", "torchvision"}),
     "data": Rule(set(), {"PIL", "datasets", "numpy", "torch", "torchvision"}),
     "policy": Rule({"augment"}, {"PIL", "onnx", "onnxscript", "safetensors", "torch", "torchvision", "yaml"}, True),
     "show": Rule(set(), {"PIL", "torch"}),

@@ -115,7 +115,7 @@ def test_the_report_has_every_class(trained_run, tmp_path, capsys):
         (lambda root: (root / "cat").mkdir(), "has no images"),
         (lambda root: picture(root / "cat" / "1.png"), "only one class (cat)"),
         (
-            lambda root: [broken(root / name / f"{i}.png") for name in ("cat", "dog") for i in range(2)],
+            lambda root: [broken(root / name / f"{i}.png") for name in ("cat", "dog") for i in range(3)],
             "cannot read image",
         ),
     ],

@@ -34,7 +34,11 @@ def test_flags_beat_the_file_and_the_file_beats_the_defaults(tmp_path):
 
 
 def test_a_task_has_defaults_of_its_own_which_everything_else_beats(tmp_path):
-    assert resolve(flags(task="segmentation")).model.name == config.default("model.name", "segmentation") == "unet-16"
+    assert (
+        resolve(flags(task="segmentation")).model.name
+        == config.default("model.name", {"task": "segmentation"})
+        == "unet-16"
+    )
     assert resolve(flags(task="segmentation", augment__crop="3")).augment.crop == 3
     file = read_yaml(written(tmp_path, "model: {name: other}"))
     assert resolve(file, flags(task="segmentation")).model.name == "other"

@@ -80,6 +80,12 @@ def test_per_class_and_validation_apply_to_folders(tmp_path):
     assert not set(reds(data.val)) & set(reds(data.train) + reds(data.test))
 
 
+def test_where_a_class_has_one_training_image_there_is_no_validation_split(tmp_path):
+    with pytest.warns(UserWarning, match="there is no validation split"):
+        data = load(folder(tmp_path, {"a": 2, "b": 2}), Reading(val_fraction=0.1))
+    assert (len(data.train), data.val, len(data.test)) == (2, None, 2)
+
+
 def test_impossible_folders_are_refused_in_one_line(tmp_path):
     (tmp_path / "empty").mkdir()
     one_line(tmp_path / "empty", "no class folders")

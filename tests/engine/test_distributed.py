@@ -152,6 +152,7 @@ def assert_close(a: Any, b: Any, where: str = "", tolerance: float = 5e-5) -> No
 FIXED = {"augment__flip": False, "augment__crop": 0, "augment__cutout": 0}
 PARTS = {"train__batch_size": 4, "train__accumulate": 2}
 MORE = {"train__batch_size": 2, "train__accumulate": 4}
+FROZEN = {"model__pretrained": True, "optim__freeze": 1, "optim__name": "sgd"}
 MIXED = {"augment__copies": 2, "augment__mix": "cutmix"}
 
 
@@ -167,6 +168,7 @@ MIXED = {"augment__copies": 2, "augment__mix": "cutmix"}
         pytest.param("teachaugment", {**PARTS, **MIXED}, {}, id="teachaugment, mixed copies"),
         pytest.param("trivialaugment", PARTS, {}, id="trivialaugment, two parts of b"),
         pytest.param("consistency-kld", PARTS, {}, id="consistency, two parts of b"),
+        pytest.param("none", {**PARTS, **FROZEN}, {}, id="none, frozen at first"),
     ],
 )
 def test_two_processes_do_what_one_does_with_their_images(monkeypatch, tmp_path, strategy, one, two):

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 from torch import nn
+from torch.optim import SGD, AdamW
 
-from teachaugment.engine.optim import default_milestones, learning_rate, sgd
+from teachaugment import models
+from teachaugment.config.sections import OptimConfig
+from teachaugment.engine.optim import default_milestones, learning_rate, optimizer
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7])
@@ -46,7 +49,7 @@ def test_the_poly_schedule_is_that_of_the_appendix():
 def test_weight_decay_spares_biases_and_normalisation_layers():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2))
     model[3].weight.requires_grad_(False)
-    decayed, spared = sgd(model, 0.1, 0.9, True, 5e-4).param_groups
+    decayed, spared = optimizer(OptimConfig(), model).param_groups
     assert decayed["weight_decay"] == 5e-4 and [id(p) for p in decayed["params"]] == [id(model[0].weight)]
     assert spared["weight_decay"] == 0
     expected = [model[0].bias, model[1].weight, model[1].bias, model[3].bias]
@@ -55,6 +58,23 @@ def test_weight_decay_spares_biases_and_normalisation_layers():
 
 def test_weight_decay_on_norms_and_biases_if_asked():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
-    groups = sgd(model, 0.1, 0.9, True, 5e-4, decay_norms=True).param_groups
+    groups = optimizer(OptimConfig(weight_decay=5e-4, decay_norms=True), model).param_groups
     assert [group["weight_decay"] for group in groups] == [5e-4, 5e-4]
     assert sum(len(group["params"]) for group in groups) == 4
+
+
+def test_layers_and_backbone_have_learning_rates_of_their_own():
+    model = models.create("cnn-4", 4)
+    made = optimizer(OptimConfig(name="adamw", layer_decay=0.5, backbone_lr=0.1, betas=(0.8, 0.9)), model)
+    assert isinstance(made, AdamW) and made.defaults["betas"] == (0.8, 0.9)
+    scale = {id(p): group["scale"] for group in made.param_groups for p in group["params"]}
+    found = [scale[id(model.get_parameter(f"features.{k}.0.weight"))] for k in (0, 2, 4, 6)]
+    assert found == pytest.approx([0.1 / 16, 0.1 / 8, 0.1 / 4, 0.1 / 2]) and scale[id(model.head.bias)] == 1
+    assert len(scale) == len(list(model.parameters()))
+    assert {group["weight_decay"] for group in made.param_groups} == {0.0, 5e-4}
+
+
+def test_without_factors_the_groups_are_those_of_earlier_runs():
+    made = optimizer(OptimConfig(), models.create("cnn-4", 4))
+    assert isinstance(made, SGD) and [group["weight_decay"] for group in made.param_groups] == [5e-4, 0.0]
+    assert all(group["scale"] == 1 and not group["steady"] for group in made.param_groups)

@@ -222,9 +222,11 @@ def test_strategies_start_from_the_same_weights():
 def test_the_validation_split_chooses_the_best_epoch(tmp_path):
     metrics = train(tmp_path / "run", data__val_fraction=0.2, train__eval_every=1)
     lines = log_lines(tmp_path / "run")[1:-1]
-    accuracy = [line["val"]["target"]["accuracy"] for line in lines]
+    accuracy = [max(result["accuracy"] for result in line["val"].values()) for line in lines]
     assert not any("test" in line for line in lines)
-    assert metrics["best"]["epoch"] == accuracy.index(max(accuracy)) + 1
+    best = metrics["best"]
+    assert best["epoch"] == accuracy.index(max(accuracy)) + 1
+    assert lines[best["epoch"] - 1]["val"][best["model"]]["accuracy"] == best["accuracy"] == max(accuracy)
     assert checkpoint.load(tmp_path / "run" / checkpoint.BEST)["epoch"] == metrics["best"]["epoch"]
 
 

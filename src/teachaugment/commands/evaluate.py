@@ -54,4 +54,7 @@ def show(task: str, metrics: dict[str, Any], as_json: bool, output: str | None) 
             Path(output).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write --output {output}: {error.strerror}") from None
-    print(text if as_json else "\n".join(result_lines(metrics["test"], TASKS.load(task).describe)))
+    lines = result_lines(metrics["test"], TASKS.load(task).describe)
+    if "chosen" in metrics:
+        lines.append(f"chosen   the {metrics['chosen']} of epoch {metrics['epoch']}, on the validation split")
+    print(text if as_json else "\n".join(lines))

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 say(f"continuing {path} after {build.how_far(trainer)}")
             else:
                 trainer = build.build(config)
-                path = processes.share(lambda: directory.create_run(config))
+                path = processes.share(lambda: directory.create_run(trainer.config))
             say(build.describe(trainer, path))
             metrics = run(trainer, path, interrupts, write_report)
             if distributed.is_main():
@@ -103,8 +103,8 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
     lines = ["", *result_lines(metrics["test"], TASKS.load(task).describe)]
     if "best" in metrics:
         best = metrics["best"]
-        right = 100 * best["test"]["target"][entry.metric]
-        lines.append(f"best     {right:5.1f} %, target of epoch {best['epoch']}, chosen on the validation split")
+        right = 100 * best["test"][best["model"]][entry.metric]
+        lines.append(f"chosen   {right:5.1f} %, the {best['model']} of epoch {best['epoch']}, on the validation split")
     if metrics.get("probabilities"):
         shares = ", ".join(f"{name} {value:.2f}" for name, value in metrics["probabilities"].items())
         lines += textwrap.wrap(shares, 110, initial_indent="learned  ", subsequent_indent=" " * 9)

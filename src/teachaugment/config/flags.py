@@ -7,6 +7,7 @@ from collections.abc import Container
 from typing import Any
 
 from teachaugment import presets
+from teachaugment.config.defaults import other_defaults
 from teachaugment.config.resolve import SETTINGS, Layer, read_yaml
 from teachaugment.config.settings import Setting, as_text
 from teachaugment.tables import Table
@@ -67,6 +68,9 @@ def help_text(setting: Setting) -> str:
         names = ": " + ", ".join(f"{name} ({entry.help})" for name, entry in table.items())
     own = {task: entry.defaults for task, entry in TASKS.items() if setting.key in entry.defaults}
     tasks = [f"; {task}: {as_text(defaults[setting.key])}" for task, defaults in own.items()]
+    tuned = other_defaults({"model.weights": "FILE"})
+    if setting.key in tuned:
+        tasks.append(f"; fine-tuning: {as_text(tuned[setting.key])}")
     return f"{setting.metadata['help']}{names} [{as_text(setting.default) or 'empty'}{''.join(tasks)}]"
 
 

@@ -1,6 +1,6 @@
 """The settings of a run: defaults < preset < YAML file < flags, and nothing unknown gets through.
 
-Some defaults are other ones for another task than classification (``other_defaults``).
+Some defaults depend on other settings, such as the task (config/defaults.py).
 
 Nothing here imports torch: a mistake in a setting is reported before anything slow starts.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from teachaugment import tasks
+from teachaugment.config.defaults import other_defaults
 from teachaugment.config.sections import Config
 from teachaugment.config.settings import Setting
 from teachaugment.errors import UserError, nearest
@@ -26,7 +26,7 @@ from teachaugment.tasks import TASKS
 
 # The settings a resumed run may change; accumulate only with the number of processes, so that steps stay the same.
 MAY_CHANGE = (
-    *("train.epochs", "output", "data.workers", "device"),
+    *("train.epochs", "train.patience", "output", "data.workers", "device"),
     *("train.accumulate", "train.save_every", "train.save_minutes", "train.on_nan"),
 )
 # What runs did before these settings were there, where the default is something else now.
@@ -48,15 +48,9 @@ SETTINGS: dict[str, Setting] = {s.key: s for s in settings()}
 SECTIONS = tuple(f.name for f in fields(Config) if f.default is dataclasses.MISSING)
 
 
-def default(key: str, task: str = tasks.DEFAULT, data: str = "") -> Any:
-    """What a setting is when nobody says anything about it."""
-    return other_defaults(task, data).get(key, SETTINGS[key].default)
-
-
-def other_defaults(task: str, data: str) -> dict[str, Any]:
-    """Where a task, or a task on data by name, has defaults of its own."""
-    of_task = TASKS[task] if task in TASKS else TASKS[tasks.DEFAULT]
-    return {**of_task.defaults, **of_task.data_defaults.get(data, {})}
+def default(key: str, others: Mapping[str, Any] | None = None) -> Any:
+    """What a setting is when nobody says anything about it, and these things about other settings."""
+    return other_defaults(others or {}).get(key, SETTINGS[key].default)
 
 
 @dataclass(frozen=True)
@@ -90,8 +84,7 @@ def resolve(*layers: Layer) -> Config:
             chosen["augment.strategy"] = "policy"
         elif chosen.get("augment.strategy") != "policy":
             chosen.pop("augment.policy", None)  # another strategy has been chosen since
-    data = chosen.get("data.path", SETTINGS["data.path"].default)
-    config = unflatten({**other_defaults(chosen.get("task", ""), data), **chosen})
+    config = unflatten({**other_defaults(chosen), **chosen})
     _check_together(config, names)
     return config
 
@@ -108,7 +101,8 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
     if config.augment.strategy == "policy" and config.augment.policy is None:
         where = names.get("augment.strategy", "augment.strategy")
         raise UserError(f"{where} policy needs a policy: --policy FILE, such as policy.safetensors of an earlier run")
-    if config.optim.nesterov and config.optim.momentum == 0:
+    _check_beginning(config, names)
+    if config.optim.name == "sgd" and config.optim.nesterov and config.optim.momentum == 0:
         where = names.get("optim.momentum", "optim.momentum")
         raise UserError(f"{where} must be above 0 with Nesterov's momentum; or set optim.nesterov to false")
     if config.teach.augmenter != "neural":
@@ -120,6 +114,21 @@ def _check_together(config: Config, names: Mapping[str, str]) -> None:
         raise UserError(
             "--strategy policy-file needs --augment.policy_file FILE; docs/strategies.md says what it may be"
         )
+
+
+def _check_beginning(config: Config, names: Mapping[str, str]) -> None:
+    """Pretrained weights, and what is for them alone."""
+    model, optim = config.model, config.optim
+    if model.pretrained and model.weights is not None:
+        raise UserError(f"{names.get('model.weights', 'model.weights')} and --pretrained are two beginnings; name one")
+    for key, is_set in (("optim.freeze", optim.freeze != 0), ("optim.freeze_norm", optim.freeze_norm)):
+        if is_set and not (model.pretrained or model.weights):
+            where = names.get(key, key)
+            raise UserError(f"{where} is for pretrained weights; add --pretrained or --weights FILE, or leave it out")
+    if len(optim.betas) != 2:
+        raise UserError(f"{names.get('optim.betas', 'optim.betas')} must be two numbers, such as 0.9,0.999")
+    if len(config.data.mean) != len(config.data.std):
+        raise UserError("data.mean and data.std must have a number for each channel, both of them")
 
 
 def _check_task(config: Config, names: Mapping[str, str]) -> None:
@@ -198,9 +207,11 @@ def unflatten(values: Mapping[str, Any]) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Plain nested dictionaries, lists and numbers, for YAML and checkpoints."""
-    tree = dataclasses.asdict(config)
-    tree["optim"]["milestones"] = list(tree["optim"]["milestones"])
-    return tree
+
+    def plain(values: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+    return dataclasses.asdict(config, dict_factory=plain)
 
 
 def to_yaml(config: Config) -> str:

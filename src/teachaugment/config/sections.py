@@ -10,7 +10,7 @@ from teachaugment.config.settings import setting
 from teachaugment.hyperparameters import CHOICES, Hyperparameters
 from teachaugment.objectives import OBJECTIVES
 from teachaugment.strategies import STRATEGIES
-from teachaugment.tasks import TASKS
+from teachaugment.tasks import HELD_OUT, TASKS
 
 _OURS = Hyperparameters()  # whose defaults are the settings'
 
@@ -25,10 +25,28 @@ class DataConfig:
     root: str | None = setting(
         None, "where cifar10, cifar100, imagenet, cityscapes and hf: data are kept; none: ~/.cache/teachaugment"
     )
-    size: int | None = setting(None, "side of the square images; none: the data's own", low=8)
+    size: int | None = setting(
+        None, "side of the square images; none: the data's own, with pretrained weights the network's", low=8
+    )
+    mean: tuple[float, ...] = setting(
+        (), "mean of each channel in [0, 1]; empty: measured, with pretrained weights the network's"
+    )
+    std: tuple[float, ...] = setting((), "standard deviation of each channel, likewise", above=0)
+    centre: float | None = setting(
+        None, "share of the shorter side that is kept; none: 1, with pretrained weights the network's", above=0, high=1
+    )
+    interpolation: str | None = setting(
+        None,
+        "how images are resized; none: bicubic, with pretrained weights as the network's were",
+        choices=data.INTERPOLATIONS,
+    )
     per_class: int | None = setting(None, "use only the first N training images of each class", low=1)
     val_fraction: float = setting(
-        0.0, "part of the training split held out for validation", flag="val-fraction", low=0, below=1
+        0.0,
+        f"part of the training split held out for validation; of a folder without a validation split {HELD_OUT:g}",
+        flag="val-fraction",
+        low=0,
+        below=1,
     )
     balance: bool = setting(False, "draw all classes equally often in training", flag="balance")
     workers: int = setting(0, "processes that read images from disk; 0: this one", flag="workers", low=0)
@@ -54,18 +72,40 @@ class ModelConfig:
     name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
     pretrained: bool = setting(
         False,
-        "segmentation: start the backbone with ImageNet weights, which are downloaded (torchvision's IMAGENET1K_V1)",
+        "begin with the pretrained weights of the network, for segmentation of its backbone, which are downloaded",
         flag="pretrained",
+    )
+    weights: str | None = setting(
+        None,
+        "begin with the weights in this file, .safetensors or .pth; a head for other classes is new",
+        flag="weights",
+    )
+    dropout: float | None = setting(
+        None, "networks of timm: dropout before the classifier; none: the network's own", low=0, below=1
+    )
+    drop_path: float | None = setting(
+        None, "networks of timm: stochastic depth, the share of paths left out; none: the network's own", low=0, below=1
     )
 
 
 @dataclass(frozen=True)
 class OptimConfig:
+    name: str = setting("sgd", "the optimiser of the target", choices=("sgd", "adamw"))
     lr: float = setting(0.1, "peak learning rate of the target", flag="lr", above=0)
     momentum: float = setting(0.9, "momentum of SGD", low=0, below=1)
     nesterov: bool = setting(True, "Nesterov's momentum")
+    betas: tuple[float, ...] = setting((0.9, 0.999), "AdamW: decay of its two averages", low=0, below=1)
     weight_decay: float = setting(5e-4, "weight decay of the weights; of all else see optim.decay_norms", low=0)
     decay_norms: bool = setting(False, "weight decay on biases and normalisation layers too")
+    layer_decay: float = setting(
+        1.0, "factor of the learning rate from each layer to the one before it; 1: all learn alike", above=0, high=1
+    )
+    backbone_lr: float = setting(1.0, "factor of the learning rate of all but the head", above=0, high=1)
+    freeze: int = setting(
+        0, "epochs in which pretrained weights, all but the head, stay as they are; -1: for good", flag="freeze", low=-1
+    )
+    freeze_norm: bool = setting(False, "batch norm stays as the pretrained weights have it")
+    label_smoothing: float = setting(0.0, "label smoothing of the target's own loss", low=0, below=1)
     schedule: str = setting("cosine", "learning rate over the steps", choices=("cosine", "step", "poly", "constant"))
     milestones: tuple[int, ...] = setting(
         (), "epochs after which schedule 'step' divides by ten; empty: 1/3, 2/3 and 8/9 of the training", low=1
@@ -88,6 +128,9 @@ class TrainConfig:
     channels_last: bool = setting(False, "keep the target's weights in channels-last order", flag="channels-last")
     compile: bool = setting(False, "compile the target's update with torch.compile", flag="compile")
     eval_every: int = setting(5, "epochs between two evaluations", flag="eval-every", low=1)
+    patience: int | None = setting(
+        None, "end after this many evaluations without a better one on the validation split", flag="patience", low=1
+    )
     window: int | None = setting(
         None, "segmentation: side of the sliding window in evaluations; none: whole images", low=8
     )
@@ -160,6 +203,9 @@ class TeachConfig:
         _OURS.augmenter,
         "what learns to augment",
         choices=AUGMENTERS,
+    )
+    begin: float = setting(
+        0.0, "share of the training after which learned augmentation begins: first a new head is fitted", low=0, below=1
     )
     n_inner: int = setting(_OURS.n_inner, "target steps for each step of the augmenter", low=1)
     fraction: float = setting(_OURS.fraction, "share of a batch on which the augmenter is updated", above=0, high=1)

@@ -56,7 +56,7 @@ class Setting:
         """What a right value looks like, for messages and help."""
         rule = self.metadata
         if self.many:
-            return "a list of whole numbers, such as 90,180"
+            return "a list of whole numbers, such as 90,180" if self.base is int else "a list of numbers"
         if rule["choices"]:
             text = "one of " + ", ".join(rule["choices"])
         else:

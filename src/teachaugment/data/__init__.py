@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from teachaugment.data.reading import INTERPOLATIONS as INTERPOLATIONS
 from teachaugment.data.reading import Reading
 from teachaugment.errors import UserError, nearest
 from teachaugment.tables import Entry, Table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from teachaugment.data.splits import DataSet
 
 FOLDER = "folder"
+SPLITS = ("train", "val", "test")  # that a folder may have; a val/ without a test/ is what is tested on
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,14 @@ def find(source: str | Path, table: Table[Format], rooted: bool = False) -> str 
     if named:
         return name
     return next((key for key in table if key.startswith(".") and path.suffix == key), None)
+
+
+def lacks_validation(source: str, rooted: bool = False) -> bool:
+    """Whether it is a folder of images, with or without masks, that has no validation split beside a test split."""
+    if any(find(source, table, rooted) != FOLDER for table in (CLASSES, MASKS)):
+        return False
+    root = Path(source).expanduser()
+    return not any(all((place / split).is_dir() for split in SPLITS) for place in (root, root / "images"))
 
 
 def _unknown(name: str, table: Table[Format]) -> str:

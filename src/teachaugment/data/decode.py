@@ -19,7 +19,9 @@ from teachaugment.errors import UserError
 MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
 # Whose readers only decode. Pillow knows more: EPS is a program, which it hands to an interpreter.
 FORMATS = "AVIF BMP DIB GIF ICO JPEG JPEG2000 MPO PCX PNG PPM QOI TGA TIFF WEBP"
-RESAMPLING = Image.Resampling.BICUBIC  # of every image that is resized, as in Fast AutoAugment's ImageNet recipe
+BICUBIC = (
+    "bicubic"  # how an image is resized unless another way is asked for: that of Fast AutoAugment's ImageNet recipe
+)
 
 Box = tuple[float, float, float, float]  # left, upper, right, lower
 
@@ -102,15 +104,19 @@ def dimensions(image: Image.Image, name: object) -> tuple[int, int]:
         raise bad(name, error) from None
 
 
-def centre_crop(image: Image.Image, name: object, size: tuple[int, int], share: float = 1.0) -> Tensor:
+def centre_crop(
+    image: Image.Image, name: object, size: tuple[int, int], share: float = 1.0, interpolation: str = BICUBIC
+) -> Tensor:
     """uint8 [3, H, W]: the shorter side resized and the centre cropped, which keeps ``share`` of the shorter side."""
-    return _resized(image, name, size, share**2, lambda have: [centre_box(have, size, share)])[0]
+    return _resized(image, name, size, share**2, interpolation, lambda have: [centre_box(have, size, share)])[0]
 
 
-def random_crops(image: Image.Image, name: object, size: tuple[int, int], crops: Sequence[Crop]) -> list[Tensor]:
+def random_crops(
+    image: Image.Image, name: object, size: tuple[int, int], crops: Sequence[Crop], interpolation: str = BICUBIC
+) -> list[Tensor]:
     """uint8 [3, H, W] for each of the crops, which are all cut from the whole image; it is decoded once."""
     least = min(crop.area for crop in crops)
-    return _resized(image, name, size, least, lambda have: [crop_box(have, size, crop) for crop in crops])
+    return _resized(image, name, size, least, interpolation, lambda have: [crop_box(have, size, c) for c in crops])
 
 
 def pixels(image: Image.Image, name: object) -> Tensor:
@@ -154,6 +160,7 @@ def _resized(
     name: object,
     size: tuple[int, int],
     area: float,
+    interpolation: str,
     boxes: Callable[[tuple[int, int]], list[Box]],
 ) -> list[Tensor]:
     """The boxes of an image, each resized to ``size``; the smallest of them shows the share ``area`` of the image.
@@ -167,7 +174,8 @@ def _resized(
             need = math.ceil(2 * max(size) / math.sqrt(area))
             file.draft(None, (need, need))
             whole = to_rgb(ImageOps.exif_transpose(file))
-        return [_tensor(whole.resize((width, height), RESAMPLING, box=box)) for box in boxes(whole.size)]
+        resampling = Image.Resampling[interpolation.upper()]
+        return [_tensor(whole.resize((width, height), resampling, box=box)) for box in boxes(whole.size)]
     except Exception as error:
         raise bad(name, error) from None
 

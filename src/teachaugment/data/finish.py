@@ -14,7 +14,15 @@ from teachaugment.data import cache
 from teachaugment.data.decode import BadImage
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
-from teachaugment.data.splits import STATISTICS, DataSet, Split, at_most_per_class, hold_out, statistics
+from teachaugment.data.splits import (
+    STATISTICS,
+    DataSet,
+    Split,
+    at_most_per_class,
+    hold_out,
+    hold_out_validation,
+    statistics,
+)
 from teachaugment.data.streamed import StreamedSplit
 from teachaugment.data.threads import in_threads
 from teachaugment.errors import UserError
@@ -40,12 +48,22 @@ def finish(
 ) -> DataSet:
     """The data set of these sources, decoded into memory if that is wanted and loses nothing.
 
-    ``where`` is what messages call the data, ``centre`` how much of an image's shorter side a centre crop keeps.
+    ``where`` is what messages call the data, ``centre`` how much of an image's shorter side a centre crop
+    keeps unless ``reading`` says it.
     """
     train, test, val = _divide(where, found, reading)
     sources = [train, test] if val is None else [train, test, val]
     size = reading.shape or natural_size(sources, reading.bad_images)
-    splits = [StreamedSplit(source, size, centre=centre, bad_images=reading.bad_images) for source in sources]
+    splits = [
+        StreamedSplit(
+            source,
+            size,
+            centre=reading.centre or centre,
+            interpolation=reading.interpolation,
+            bad_images=reading.bad_images,
+        )
+        for source in sources
+    ]
     if _belongs_in_memory(splits, reading):
         first, *others = decode_all(splits, classes)
         mean, std = statistics(name, first.image)
@@ -57,7 +75,7 @@ def finish(
 
 def finish_in_memory(name: str, train: Split, test: Split, classes: list[str], reading: Reading) -> DataSet:
     """The data set of images that are in memory as they come."""
-    rest, val = hold_out(train, reading.val_fraction, reading.seed)
+    rest, val = hold_out_validation(train, reading.val_fraction, reading.seed)
     chosen = at_most_per_class(rest, reading.per_class, reading.seed)
     channels, height, width = chosen.image.shape[1:]
     mean, std = statistics(name, chosen.image)
@@ -71,7 +89,7 @@ def _divide(where: object, found: Sources, reading: Reading) -> tuple[Source, So
         train, test = hold_out(train, TEST_FRACTION, reading.seed)
         assert test is not None
     if val is None:
-        train, val = hold_out(train, reading.val_fraction, reading.seed)
+        train, val = hold_out_validation(train, reading.val_fraction, reading.seed)
     elif reading.val_fraction:
         raise UserError(f"{where} has {found.own_val}; leave val_fraction at 0")
     return at_most_per_class(train, reading.per_class, reading.seed), test, val

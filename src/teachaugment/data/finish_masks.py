@@ -17,7 +17,7 @@ from teachaugment.data.decode import BadImage
 from teachaugment.data.finish import fits_in_memory
 from teachaugment.data.pairs import PairSource, PairSplit
 from teachaugment.data.reading import Reading
-from teachaugment.data.splits import STATISTICS, DataSet, Split, hold_out, statistics
+from teachaugment.data.splits import STATISTICS, DataSet, Split, hold_out_validation, statistics
 from teachaugment.data.threads import in_threads
 from teachaugment.errors import UserError
 
@@ -42,7 +42,7 @@ def finish_masks(name: str, root: Path, found: dict[str, Pairs], codes: Codes, r
     if fits_in_memory(decoded_bytes, reading.in_memory):
         sources = {split: _decoded(source, reading.bad_images) for split, source in sources.items()}
     mean, std = _statistics(name, sources["train"], reading.bad_images)
-    train, held_out = hold_out(sources["train"], reading.val_fraction, reading.seed)
+    train, held_out = hold_out_validation(sources["train"], reading.val_fraction, reading.seed)
     val = sources["val"] if len(sources) == 3 else held_out
     test = sources["test" if "test" in sources else "val"]
     windows = reading.crop is not None or reading.scale != 1

@@ -8,6 +8,8 @@ from pathlib import Path
 from teachaugment.data import cache
 from teachaugment.errors import UserError
 
+INTERPOLATIONS = ("bicubic", "bilinear", "nearest", "lanczos")  # by Pillow's names
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -20,6 +22,8 @@ class Reading:
     val_fraction: float = 0.0  # share of the training images set apart for validation, before per_class counts
     in_memory: str = "auto"  # of image files: always, never, or auto, which streams what decodes to over a gigabyte
     bad_images: str = "error"  # error: stop at an unreadable file; skip: leave it out with a warning
+    centre: float | None = None  # share of the shorter side that a centre crop keeps; None: what the format says
+    interpolation: str = "bicubic"  # of image files that are resized
     area: float = 1.0  # least share of a training image that a random crop shows; 1: no random crops
     views: int = 1  # random crops that are made of each training image, where there are any
     crop: int | None = None  # masks: side of random windows of the training images; None: whole images
@@ -36,9 +40,12 @@ class Reading:
         for name, value, allowed in (
             ("in_memory", self.in_memory, ("auto", "always", "never")),
             ("bad_images", self.bad_images, ("error", "skip")),
+            ("interpolation", self.interpolation, INTERPOLATIONS),
         ):
             if value not in allowed:
                 raise UserError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}")
+        if self.centre is not None and not 0 < self.centre <= 1:
+            raise UserError(f"centre is {self.centre}; it must be above 0 and at most 1")
         if not 0 < self.area <= 1:
             raise UserError(f"area is {self.area}; it must be above 0 and at most 1")
         if self.views < 1:

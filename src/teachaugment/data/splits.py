@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Protocol, TypeVar
@@ -118,7 +119,7 @@ def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:
 
 
 def hold_out(train: AnyImages, fraction: float, seed: int) -> tuple[AnyImages, AnyImages | None]:
-    """Take ``fraction`` of each class of ``train`` away for validation: the rest, and what was taken."""
+    """Take ``fraction`` of each class of ``train`` away: the rest, and what was taken."""
     if fraction == 0:
         return train, None
     val, rest = [], []
@@ -128,8 +129,16 @@ def hold_out(train: AnyImages, fraction: float, seed: int) -> tuple[AnyImages, A
         rest.append(rows[n:])
     held = torch.cat(val).sort().values
     if len(held) == 0:
-        raise UserError("val_fraction needs at least two training images in some class; every class has one")
+        raise UserError("a split needs at least two images in some class; every class has one")
     return train.select(torch.cat(rest).sort().values), train.select(held)
+
+
+def hold_out_validation(train: AnyImages, fraction: float, seed: int) -> tuple[AnyImages, AnyImages | None]:
+    """The same for validation, which is left out, with a word about it, where every class has but one image."""
+    if fraction and int(train.label.bincount().max()) < 2:
+        warnings.warn("every class has one training image: there is no validation split", stacklevel=2)
+        return train, None
+    return hold_out(train, fraction, seed)
 
 
 def at_most_per_class(train: AnyImages, per_class: int | None, seed: int) -> AnyImages:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from teachaugment import seeds
-from teachaugment.data.decode import RESAMPLING, BadImage, centre_crop, random_crop, random_crops
+from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops
 from teachaugment.data.source import Source
 
 
@@ -39,6 +39,7 @@ class StreamedSplit:
     area: float = 1.0  # least share of the image that a random crop shows; 1: the centre crop of an evaluation
     views: int = 1  # random crops that are made of each image
     centre: float = 1.0  # of the shorter side, what the centre crop keeps
+    interpolation: str = "bicubic"
     bad_images: str = "error"  # error: an unreadable image stops the reading; skip: it is left out
     warned: set[str] = field(default_factory=set, repr=False, compare=False)  # skipped images that were named
 
@@ -79,16 +80,18 @@ class StreamedSplit:
     def fingerprint(self) -> str | None:
         """A name for the images as an evaluation reads them, under which measurements are remembered, or None."""
         stored = self.source.fingerprint()
-        filter = RESAMPLING.name.lower()
-        return None if stored is None else f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}-{filter}"
+        if stored is None:
+            return None
+        return f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}-{self.interpolation}"
 
     def read(self, index: int, seed: int, epoch: int) -> Sample:
         """One image. A crop is a function of seed, epoch, index and view, whichever process decodes it."""
         image, name = self.source.open(index), self.source.name(index)
         if not self.cropped:
-            return Sample([centre_crop(image, name, self.size, self.centre)])
+            return Sample([centre_crop(image, name, self.size, self.centre, self.interpolation)])
         streams = (seeds.generator("cpu", seed, "crop", epoch, index, view) for view in range(self.views))
-        return Sample(random_crops(image, name, self.size, [random_crop(self.area, random) for random in streams]))
+        crops = [random_crop(self.area, random) for random in streams]
+        return Sample(random_crops(image, name, self.size, crops, self.interpolation))
 
     def read_rows(
         self, rows: list[int], seed: int, epoch: int, *, fill: bool = False, skipped: list[str] | None = None

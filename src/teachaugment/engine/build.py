@@ -9,15 +9,18 @@ import torch
 from torch import nn
 
 from teachaugment import distributed, models
-from teachaugment.config.resolve import MAY_DIFFER, Config, flatten, to_dict
+from teachaugment.config.defaults import begins_trained
+from teachaugment.config.resolve import MAY_DIFFER, Config, default, flatten, to_dict
 from teachaugment.data.splits import DataSet
 from teachaugment.engine import processes
 from teachaugment.engine.finite import Finite
-from teachaugment.engine.optim import sgd
+from teachaugment.engine.freezing import Freezing
+from teachaugment.engine.optim import optimizer
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.pretrained import load_teacher
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
+from teachaugment.models.weights import weights_file
 from teachaugment.seeds import derive
 from teachaugment.strategies import STRATEGIES
 from teachaugment.strategies.fixed import fixed_augmentation
@@ -46,23 +49,37 @@ def device(name: str) -> torch.device:
 
 def load_data(config: Config, training: bool = True) -> DataSet:
     """The data of a run, as its task reads them to train with, or without random crops to be looked at."""
-    return TASKS.load(config.task).load_data(config, training)
+    dataset, d = TASKS.load(config.task).load_data(config, training), config.data
+    if not d.mean:
+        return dataset
+    if len(d.mean) != dataset.channels:
+        raise UserError(
+            f"data.mean and data.std have {len(d.mean)} numbers, and the images {dataset.channels} channels"
+        )
+    return replace(dataset, mean=d.mean, std=d.std)
 
 
 def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool = False) -> Trainer:
     """Everything that a run needs, at its first step, or ``from_checkpoint``: its weights will come from there."""
     chosen = device(config.device)
+    if not from_checkpoint:
+        config = TASKS.load(config.task).settle(config)
     processes.agree({key: value for key, value in flatten(to_dict(config), "").items() if key not in MAY_DIFFER})
     models.check(config.model.name, TASKS[config.task].networks)  # complains before the data are read
+    if config.model.weights is not None and not from_checkpoint:
+        weights_file(config.model.weights)
     precision = Precision(config.train.amp, chosen)
     dataset = dataset or processes.in_turn(lambda: load_data(config))
     processes.agree({"the number of training images": len(dataset.train), "the list of classes": dataset.classes})
+    if config.train.patience is not None and dataset.val is None:
+        raise UserError("--patience waits for a better epoch on a validation split; add --val-fraction 0.1")
     if len(dataset.train) < distributed.world():
         raise UserError(f"{len(dataset.train)} training images are too few for {distributed.world()} processes")
     augment, dataset = fixed_augmentation(config.augment, dataset)
     task = TASKS.load(config.task).from_config(replace(config, augment=augment), dataset)
     torch.manual_seed(derive(config.seed, "init"))
-    target = task.network(config, dataset, config.model.pretrained and not from_checkpoint).to(chosen)
+    begin = not from_checkpoint
+    target = processes.in_turn(lambda: task.network(config, dataset, begin)).to(chosen)
     if config.train.sync_bn and distributed.world() > 1:
         if chosen.type == "cpu":
             raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
@@ -71,9 +88,7 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
         target = target.to(memory_format=torch.channels_last)
     wrapped = precision.wrap(target)
     task.begin(wrapped)
-    o = config.optim
-    constant = task.constant_rate(config, target)
-    optimizer = sgd(target, o.lr, o.momentum, o.nesterov, o.weight_decay, constant, o.decay_norms)
+    update = optimizer(config.optim, target, task.constant_rate(config, target))
     finite = Finite(config.train.on_nan, chosen)
 
     def pretrained(source: str) -> nn.Module:
@@ -81,7 +96,8 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
 
     setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite)
     strategy = STRATEGIES.load(config.augment.strategy)(setup)
-    return Trainer(config, task, dataset, target, optimizer, strategy, chosen, precision, finite)
+    freezing = Freezing(target, config.optim.freeze, config.optim.freeze_norm)
+    return Trainer(config, task, dataset, target, update, strategy, chosen, precision, finite, freezing)
 
 
 def how_far(trainer: Trainer) -> str:
@@ -94,12 +110,29 @@ def describe(trainer: Trainer, path: Path) -> str:
     """One line about what is going to happen."""
     data, config = trainer.data, trainer.config
     parameters = sum(p.numel() for p in trainer.target.parameters())
-    val = f", {len(data.val):,} validation" if data.val is not None else ""
+    val = f", {len(data.val):,} validation{_held_out(config)}" if data.val is not None else ""
+    train = f"{len(data.train):,} training{val}"
     return (
-        f"{config.model.name} ({parameters:,} parameters) on {data.name}: {len(data.train):,} training{val} and "
+        f"{config.model.name} ({parameters:,} parameters{_beginning(config)}) on {data.name}: {train} and "
         f"{len(data.test):,} test images of {len(data.classes)} classes, {trainer.strategy.describe(config, data)}, "
         f"{_step(config)}, {trainer.device}; writing to {path}"
     )
+
+
+def _held_out(config: Config) -> str:
+    """Where the validation split comes from, if nobody said that there should be one."""
+    flat = flatten(to_dict(config), "")
+    share = config.data.val_fraction
+    if not share or share != default("data.val_fraction", flat):
+        return ""
+    return f" ({share:.0%} of the training images, to choose the epoch by; --val-fraction 0 trains on them)"
+
+
+def _beginning(config: Config) -> str:
+    """The weights that a network begins with."""
+    if not begins_trained(flatten(to_dict(config), "")):
+        return ""
+    return f", fine-tuned from {config.model.weights or 'its pretrained weights'}"
 
 
 def _step(config: Config) -> str:
@@ -110,4 +143,5 @@ def _step(config: Config) -> str:
     if config.train.accumulate > 1:
         several.append(f"{config.train.accumulate} × ")
     images = size * config.train.accumulate * distributed.world()
-    return f"{''.join(several)}{size}{f' = {images:,}' if several else ''} images per step, lr {config.optim.lr:g}"
+    rate = f"lr {config.optim.lr:g} ({config.optim.name})"
+    return f"{''.join(several)}{size}{f' = {images:,}' if several else ''} images per step, {rate}"

@@ -1,4 +1,4 @@
-"""The target's optimiser: SGD, and a learning rate that is a function of the step."""
+"""The target's optimiser, SGD or AdamW, and a learning rate that is a function of the step."""
 
 from __future__ import annotations
 
@@ -7,35 +7,49 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
-from torch.optim import SGD
+from torch.optim import SGD, AdamW, Optimizer
+
+from teachaugment.config.sections import OptimConfig
+from teachaugment.models.parts import heads, in_head, layers
 
 POWER = 0.9  # of the schedule ``poly``
 
 
-def sgd(
-    model: nn.Module,
-    lr: float,
-    momentum: float,
-    nesterov: bool,
-    weight_decay: float,
-    steady: Iterable[nn.Parameter] = (),
-    decay_norms: bool = False,
-) -> SGD:
-    """SGD as in the paper's appendix; biases and normalisation layers (one-dimensional parameters) decay only with
-    ``decay_norms``.
+def optimizer(settings: OptimConfig, model: nn.Module, steady: Iterable[nn.Parameter] = ()) -> Optimizer:
+    """The target's optimiser. Its groups say by which factor their learning rate differs (``scale``), and whether it
+    stays at its peak (``steady``).
 
-    The learning rate of the parameters in ``steady`` stays at its peak: their groups say so.
+    Biases and normalisation layers (one-dimensional parameters) decay only with ``decay_norms``, as in the paper's
+    appendix; with AdamW neither do those that a network of timm names, such as the positions of a transformer.
     """
-    kept = set(steady)
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    kept, scales = set(steady), rate_factors(settings, model)
+    spared: set[str] = getattr(model, "no_weight_decay", set)() if settings.name == "adamw" else set()
+    found: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            found.setdefault((p in kept, p.ndim <= 1 or name in spared, -scales.get(name, 1.0)), []).append(p)
+    decay = settings.weight_decay
     groups = [
-        {"params": [p for p in parameters if (p.ndim > 1) is decays and (p in kept) is stays], "weight_decay": rate,
-         "steady": stays}
-        for stays in (False, True)
-        for decays, rate in ((True, weight_decay), (False, weight_decay if decay_norms else 0.0))
+        {"params": found[stays, one, scale], "weight_decay": 0.0 if one and not settings.decay_norms else decay,
+         "steady": stays, "scale": -scale}
+        for stays, one, scale in sorted(found)
     ]  # fmt: skip
-    groups = [group for group in groups if group["params"]]
-    return SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)
+    if settings.name == "adamw":
+        return AdamW(groups, lr=settings.lr, betas=(settings.betas[0], settings.betas[1]))
+    return SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)
+
+
+def rate_factors(settings: OptimConfig, model: nn.Module) -> dict[str, float]:
+    """By which factors the learning rates of parameters differ: each layer's from the next, the backbone's from the
+    head's."""
+    if settings.layer_decay == settings.backbone_lr == 1:
+        return {}
+    number, head = layers(model), heads(model)
+    last = max(number.values())
+    return {
+        name: settings.layer_decay ** (last - layer) * (1.0 if in_head(name, head) else settings.backbone_lr)
+        for name, layer in number.items()
+    }
 
 
 @torch.no_grad()

@@ -108,6 +108,8 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
     split = folder is None or any((folder / part / "train").is_dir() for part in ("", "images"))
     splits = ["test"] if split else ["train", "test"]  # a folder without splits: all the images
     about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch, "data": other or config.data.path}
+    if name == checkpoint.BEST and trainer.best is not None:
+        about["chosen"] = trainer.best.get("model", "target")
     results = {"metric": trainer.task.metric, "classes": trainer.data.classes, "test": trainer.evaluate(*splits)}
     return {**about, **results}
 

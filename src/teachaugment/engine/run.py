@@ -80,9 +80,13 @@ def run(
             parameters = sum(p.numel() for p in trainer.target.parameters())
             log.write({"event": "start", "step": 0, "parameters": parameters, **trainer.counts()})
         results: dict[str, Any] = {}
+        why: str | None = None
         try:
-            while trainer.epoch < config.epochs:
+            while trainer.epoch < config.epochs and (why := out_of_patience(trainer)) is None:
                 results = _one_epoch(trainer, saver, log, board, display, interrupts)
+            if why is not None:
+                display.say(why)
+                saver.save()
         except Stopped:  # between two batches: nothing is half done
             saver.save()
             processes.wait()  # the first one to leave ends the others
@@ -138,14 +142,31 @@ def _one_epoch(
 
 
 def _note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
-    """Whether this epoch is the best so far. Only a validation split may choose, never the test split."""
+    """Whether this epoch is the best so far. Only a validation split may choose, never the test split.
+
+    The target is a candidate, and the teacher unless it was trained before; of equals the target is taken.
+    """
     if "val" not in record:
         return False
-    value = record["val"]["target"][trainer.task.metric]
-    if trainer.best is not None and value <= trainer.best[trainer.task.metric]:
+    metric, frozen = trainer.task.metric, trainer.config.teach.teacher is not None
+    found = {name: result[metric] for name, result in record["val"].items() if name == "target" or not frozen}
+    model = max(found, key=lambda name: found[name])
+    if trainer.best is not None and found[model] <= trainer.best[metric]:
         return False
-    trainer.best = {"epoch": trainer.epoch, trainer.task.metric: value}
+    trainer.best = {"epoch": trainer.epoch, "model": model, metric: found[model]}
     return True
+
+
+def out_of_patience(trainer: Trainer) -> str | None:
+    """Why a run ends early: there have been enough evaluations since the best one."""
+    patience, every = trainer.config.train.patience, trainer.config.train.eval_every
+    if patience is None or trainer.best is None:
+        return None
+    since = trainer.epoch // every - trainer.best["epoch"] // every
+    if since < patience:
+        return None
+    best = trainer.best["epoch"]
+    return f"ends after epoch {trainer.epoch}: {since} evaluations without a better one than that of epoch {best}"
 
 
 def finish(

@@ -29,6 +29,7 @@ from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
 from teachaugment.engine.finite import Finite
+from teachaugment.engine.freezing import Freezing
 from teachaugment.engine.input import one_pass, slow_input
 from teachaugment.engine.interrupts import Interrupts
 from teachaugment.engine.optim import default_milestones, learning_rate
@@ -56,9 +57,10 @@ class Trainer:
     device: torch.device
     precision: Precision
     finite: Finite
+    freezing: Freezing
     epoch: int = 0  # epochs done
     step: int = 0  # steps done
-    best: dict[str, Any] | None = None  # epoch and metric of best.pt, chosen on the validation split
+    best: dict[str, Any] | None = None  # epoch, model and metric of best.pt, chosen on the validation split
     epoch_sums: EpochSums | None = None  # of the epoch under way
     generator: torch.Generator = field(init=False)
     network: Callable[[Tensor], Any] = field(init=False)  # the target as its own update calls it
@@ -67,6 +69,10 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator(device=self.device)
+        self._call_target()
+
+    def _call_target(self) -> None:
+        """How the target's own update calls it: again whenever other parameters learn."""
         self.parallel = processes.parallel(self.target) if distributed.world() > 1 else None
         network = self.parallel or self.target
         self.network = self.precision.call(torch.compile(network) if self.config.train.compile else network)
@@ -94,7 +100,8 @@ class Trainer:
     def train_step(self, batch: Batch, meter: Meter) -> dict[str, Tensor] | None:
         """One update of the target, and with it what the strategy does after each of them."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.optim.lr if group.get("steady") else self.learning_rate()
+            rate = self.config.optim.lr if group.get("steady") else self.learning_rate()
+            group["lr"] = rate * group.get("scale", 1.0)
         # A pass changes these before it is known whether its loss is finite.
         changed = [*self.target.buffers(), *sums(meter).values()] if self.finite.skips else []
         before, losses = [tensor.clone() for tensor in changed], []
@@ -170,7 +177,8 @@ class Trainer:
 
         Nothing waits for the device more often than ``READ_EVERY``.
         """
-        self.target.train()
+        if self.freezing.train(self.epoch):
+            self._call_target()
         self.strategy.at(self.epoch / self.config.train.epochs)
         if self.epoch_sums is None:
             self.epoch_sums = EpochSums(self.task.meter(self.device))

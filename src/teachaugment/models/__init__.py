@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError, nearest
+from teachaugment.progress import say
 from teachaugment.tables import Entry, Table
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,19 @@ class Model(Entry):
 
 
 @dataclass(frozen=True)
+class Pretraining:
+    """The images that pretrained weights know."""
+
+    size: int  # side of the square images
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    centre: float  # share of the shorter side that the centre crop of an evaluation keeps
+    interpolation: str
+
+
+@dataclass(frozen=True)
 class Package(Entry):
-    """Networks of another package; its module has ``check`` and ``create``."""
+    """Networks of another package; its module has ``check`` and ``create``, and ``pretraining`` if it is ``whole``."""
 
     pattern: str = ""  # how they are named
     task: str = "classification"
@@ -134,25 +146,66 @@ def check(name: str, task: str | None = None) -> None:
 
 
 def create(
-    name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None, pretrained: bool = False
+    name: str,
+    num_classes: int,
+    channels: int = 3,
+    size: tuple[int, int] | None = None,
+    pretrained: bool = False,
+    dropout: float | None = None,
+    drop_path: float | None = None,
 ) -> nn.Module:
-    """A newly initialised network that maps images [B, channels, H, W] to logits [B, num_classes], or, for
-    segmentation, to [B, num_classes, H, W].
+    """A network that maps images [B, channels, H, W] to logits [B, num_classes], or, for segmentation, to
+    [B, num_classes, H, W]: newly initialised, or ``pretrained``.
 
-    ``size`` is for networks of other packages that are made for one size of images; ``pretrained`` gives the backbone
-    of a network for segmentation the ImageNet weights that its package offers.
+    ``size`` is for networks of other packages that are made for one size of images. ``pretrained`` gives it the weights
+    that its package offers, all but those of a head for other classes; a network for segmentation gets those of its
+    backbone. ``dropout`` and ``drop_path`` are for networks of timm.
     """
     check(name)
     if num_classes < 1 or channels < 1:
         raise UserError(f"model {name!r} needs at least one class and one channel, not {num_classes} and {channels}")
     package = _package(name)
-    has_backbone = MODELS[name].backbone if package is None else not PACKAGES[package].whole
-    if pretrained and not has_backbone:
-        raise UserError(f"model {name!r} has no backbone with pretrained weights; leave out --pretrained")
+    regularization = {k: v for k, v in (("dropout", dropout), ("drop_path", drop_path)) if v is not None}
+    if regularization and package != "timm":
+        raise UserError(f"model.{next(iter(regularization))} is for networks of timm, not for {name}; leave it out")
+    of_backbone = pretrained and (MODELS[name].backbone if package is None else not PACKAGES[package].whole)
+    weights = downloaded(name, channels, size) if pretrained and not of_backbone else None
     if package is not None:
-        return PACKAGES.load(package).create(name, num_classes, channels, size, pretrained)
-    options = {"pretrained": True} if pretrained else {}
-    return MODELS.load(name)(num_classes=num_classes, channels=channels, **MODELS[name].settings, **options)
+        network = PACKAGES.load(package).create(name, num_classes, channels, size, of_backbone, **regularization)
+    else:
+        options = {"pretrained": True} if of_backbone else {}
+        network = MODELS.load(name)(num_classes=num_classes, channels=channels, **MODELS[name].settings, **options)
+    if weights is not None:
+        from teachaugment.models.weights import take
+
+        say(take(network, weights, f"the pretrained {name}", name))
+    return network
+
+
+def downloaded(name: str, channels: int, size: tuple[int, int] | None) -> dict[str, Tensor]:
+    """The weights of a whole network that its package offers."""
+    found = SAME_WEIGHTS.get(name, name)
+    package = _package(found)
+    if package is None or not PACKAGES[package].whole:
+        raise UserError(
+            f"there are no pretrained weights of {name}; leave out --pretrained, name a file with --weights, or choose "
+            "a network of timm or torchvision"
+        )
+    return PACKAGES.load(package).create(found, 0, channels, size, pretrained=True).state_dict()
+
+
+def load_weights(network: nn.Module, file: str, name: str) -> None:
+    """Put the weights in a file into the network ``name``, and say what was taken."""
+    from teachaugment.models.weights import read_weights, take
+
+    say(take(network, read_weights(file), file, name))
+
+
+def pretraining(name: str) -> Pretraining | None:
+    """How the images were read that the pretrained weights of a network have learned from, where that is known."""
+    name = SAME_WEIGHTS.get(name, name)
+    package = _package(name)
+    return PACKAGES.load(package).pretraining(name) if package is not None and PACKAGES[package].whole else None
 
 
 def pretrained(name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None) -> nn.Module:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError, nearest
+from teachaugment.models import Pretraining
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,19 +37,30 @@ def check(name: str) -> None:
 
 
 def create(
-    name: str, num_classes: int, channels: int = 3, size: tuple[int, int] | None = None, pretrained: bool = False
+    name: str,
+    num_classes: int,
+    channels: int = 3,
+    size: tuple[int, int] | None = None,
+    pretrained: bool = False,
+    **regularization: float,
 ) -> nn.Module:
-    """A network of another package, newly initialised, or ``pretrained``: with weights that the package downloads."""
+    """A network of another package, newly initialised, or ``pretrained``: with weights that the package downloads, for
+    the classes that those know."""
     check(name)
     source, _, inner = name.partition("/")
     try:
         if source == "timm":
-            return _of_timm(inner, num_classes, channels, size, pretrained)
+            return _of_timm(inner, num_classes, channels, size, pretrained, **regularization)
         return _of_torchvision(inner, num_classes, channels, size, pretrained)
     except UserError:
         raise
     except Exception as error:  # each network has its own way to refuse what does not suit it
         reason = (" ".join(str(error).split()) or type(error).__name__)[:200]
+        if pretrained:
+            raise UserError(
+                f"the pretrained weights of {name} cannot be downloaded ({reason}); get {_where(source, inner)} by "
+                "other means and name the file with --weights"
+            ) from None
         raise UserError(f"cannot make {name} for {num_classes} classes and {channels} channels: {reason}") from None
 
 
@@ -62,14 +77,68 @@ def _of_torchvision(name: str, classes: int, channels: int, size: tuple[int, int
     return torchvision.models.get_model(name, weights=None, num_classes=classes, **options)
 
 
-def _of_timm(name: str, classes: int, channels: int, size: tuple[int, int] | None, pretrained: bool) -> Any:
+def _of_timm(
+    name: str,
+    classes: int,
+    channels: int,
+    size: tuple[int, int] | None,
+    pretrained: bool,
+    dropout: float | None = None,
+    drop_path: float | None = None,
+) -> Any:
     timm = _timm()
-    options: dict[str, Any] = {}
+    given = {"drop_rate": dropout, "drop_path_rate": drop_path}
+    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     settings = timm.get_pretrained_cfg(name)
+    if pretrained and not (settings is not None and settings.has_weights):
+        raise UserError(
+            f"there are no pretrained weights of timm/{name}; timm.list_pretrained() has those that have some"
+        )
     if size is not None and settings is not None and settings.fixed_input_size and settings.input_size[1:] != size:
         options["img_size"] = size
     heads = {} if pretrained else {"num_classes": classes}
-    return timm.create_model(name, pretrained=pretrained, in_chans=channels, **heads, **options)
+    with _quiet("huggingface_hub"):
+        return timm.create_model(name, pretrained=pretrained, in_chans=channels, **heads, **options)
+
+
+@contextmanager
+def _quiet(package: str) -> Iterator[None]:
+    """Without a package's warnings: how often it tried in vain is said by the error in the end."""
+    logger = logging.getLogger(package)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def pretraining(name: str) -> Pretraining | None:
+    """How the images were read that the weights of a network have learned from."""
+    check(name)
+    source, _, inner = name.partition("/")
+    if source == "timm":
+        found = _timm().get_pretrained_cfg(inner)
+        if found is None:
+            return None
+        mean, std = tuple(map(float, found.mean)), tuple(map(float, found.std))
+        return Pretraining(max(found.input_size[1:]), mean, std, float(found.crop_pct), found.interpolation)
+    import torchvision
+
+    made = torchvision.models.get_model_weights(inner).DEFAULT.transforms()
+    side, resized = made.crop_size[0], made.resize_size[0]
+    mean, std = tuple(map(float, made.mean)), tuple(map(float, made.std))
+    return Pretraining(side, mean, std, min(side / resized, 1.0), made.interpolation.value)
+
+
+def _where(source: str, name: str) -> str:
+    """What a person may download instead."""
+    if source == "timm":
+        found = _timm().get_pretrained_cfg(name)
+        return f"{found.hf_hub_id} of the Hugging Face hub" if found.hf_hub_id else str(found.url)
+    import torchvision
+
+    return str(torchvision.models.get_model_weights(name).DEFAULT.url)
 
 
 def _timm() -> Any:

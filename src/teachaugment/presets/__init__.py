@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from teachaugment import tasks
 from teachaugment.config.resolve import Layer, default
 from teachaugment.errors import UserError, nearest
 from teachaugment.presets import classification, segmentation, self_supervised
@@ -32,8 +31,7 @@ class Preset:
         return f"teachaugment train {self.name}"
 
     def value(self, key: str) -> Any:
-        task, data = self.settings.get("task", tasks.DEFAULT), self.settings.get("data.path", "")
-        return self.settings.get(key, default(key, task, data))
+        return self.settings.get(key, default(key, self.settings))
 
     @property
     def cost(self) -> str:

@@ -29,7 +29,7 @@ def learned(setup: Setup) -> Learned:
         hyperparameters=hyperparameters(t, config.train.epochs, seed=config.seed, at_once=config.train.batch_size),
         **teaching,
     )
-    return Learned(teach, setup.guard)
+    return Learned(teach, setup.guard, t.begin)
 
 
 def hyperparameters(t: TeachConfig, epochs: int, **own: Any) -> Hyperparameters:
@@ -40,23 +40,34 @@ def hyperparameters(t: TeachConfig, epochs: int, **own: Any) -> Hyperparameters:
 
 
 class Learned(Strategy):
-    """TeachAugment, with every update of its augmenters guarded against numbers that are not finite."""
+    """TeachAugment, with every update of its augmenters guarded against numbers that are not finite.
+
+    Until the share ``begin`` of the training is done, images stay as they are and only the teacher learns: a network
+    whose head is new can judge nothing yet.
+    """
 
     key = "teach"
 
-    def __init__(self, teach: TeachAugment, guard: Guard) -> None:
-        self.teach, self.guard = teach, guard
+    def __init__(self, teach: TeachAugment, guard: Guard, begin: float = 0.0) -> None:
+        self.teach, self.guard, self.begin = teach, guard, begin
+        self.waits = False
         self.teacher, self.views = teach.teacher, teach.views
         self.snapshot_every = teach.hyperparameters.n_buffer
 
+    def at(self, progress: float) -> None:
+        self.waits = progress < self.begin
+
     def augment(self, batch: Batch) -> Batch:
-        return self.teach.augment(batch)
+        return batch if self.waits else self.teach.augment(batch)
 
     @property
     def due(self) -> bool:
-        return self.teach.due
+        return self.teach.due and not self.waits
 
     def step(self, batch: Batch) -> dict[str, Tensor] | None:
+        if self.waits:
+            self.teach.teacher.update(self.teach.target)
+            return None
         measured = self.teach.step(batch, permit=lambda found: self.guard.update("augmenter", self.augmenters, found))
         if measured is not None:
             self.guard.weights("augmenter", self.augmenters)
@@ -70,7 +81,8 @@ class Learned(Strategy):
         return nn.ModuleList([view.augmenter for view in self.views])
 
     def end_epoch(self) -> None:
-        self.teach.end_epoch()
+        if not self.waits:
+            self.teach.end_epoch()
 
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
         return self.teach.current(batch, generator)

@@ -28,6 +28,9 @@ class TaskEntry(Entry):
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
+    held_out: float = 0.0  # of a folder of images without a validation split, the share that becomes one
+    beginnings: tuple[str, ...] = ()  # settings that give the whole network weights to begin with: it is fine-tuned
+    fine_tuning: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults where it is
     own_settings: tuple[str, ...] = ()  # settings that no other task has
     refused_settings: Mapping[str, str] = field(default_factory=dict)  # settings it has no use for, and why
     refused_strategies: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +41,19 @@ class TaskEntry(Entry):
         return self.metric_words or self.metric
 
 
+HELD_OUT = 0.1  # of a folder of photographs, to choose the epoch by
+# Photographs are few and epochs short: many small steps, an evaluation after each epoch, an augmenter that learns from
+# a quarter of every batch and starts once the new head is fitted.
+_FINE_TUNING = {
+    "optim.name": "adamw",
+    "optim.warmup_epochs": 1.0,
+    "train.epochs": 30,
+    "train.eval_every": 1,
+    "teach.begin": 0.1,
+    "teach.n_inner": 1,
+    "teach.fraction": 0.25,
+    "teach.n_buffer": 2,
+}
 _CONSISTENCY = ("consistency-kld", "consistency-mse")
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
@@ -71,6 +87,8 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
         data_defaults={"shapes": {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}},
         refused_settings={
             **_NO_LABELS_TO_MIX,
+            **dict.fromkeys(("model.pretrained", "model.weights"), "is not for {task}, which begins with new weights"),
+            "optim.label_smoothing": "is for labels: there are none in the task {task}",
             "augment.area": "is not for {task}; its views are set by views.area, views.jitter …",
         },
         refused_strategies={
@@ -90,6 +108,9 @@ TASKS: Table[TaskEntry] = Table(
             "a class for every image",
             share_right="accuracy",
             tag="image-classification",
+            held_out=HELD_OUT,
+            beginnings=("model.pretrained", "model.weights"),
+            fine_tuning={**_FINE_TUNING, "train.batch_size": 32, "optim.label_smoothing": 0.1},
             # Of ImageNet's photographs a classifier is trained on random crops, as everywhere.
             data_defaults={"imagenet": {"augment.area": 0.08}},
         ),
@@ -114,7 +135,10 @@ TASKS: Table[TaskEntry] = Table(
                 "augment.num_ops": 1,  # RandAugment's settings are those of the paper's appendix
                 "augment.magnitude": 5,
             },
-            own_settings=("data.crop", "data.scale", "data.ignore", "model.pretrained", "train.window"),
+            held_out=HELD_OUT,
+            beginnings=("model.weights",),  # with --pretrained only its backbone has learned something
+            fine_tuning=_FINE_TUNING,
+            own_settings=("data.crop", "data.scale", "data.ignore", "train.window"),
             refused_settings={
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",

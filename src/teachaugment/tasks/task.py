@@ -66,12 +66,23 @@ class Task:
         raise NotImplementedError
 
     @classmethod
+    def settle(cls, config: Config) -> Config:
+        """The settings of a new run with what follows from the network's pretraining, where nobody said otherwise."""
+        return config
+
+    @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Task:
         raise NotImplementedError
 
-    def network(self, config: Config, dataset: DataSet, pretrained: bool = False) -> nn.Module:
-        """The network to train, with new weights."""
-        return models.create(config.model.name, len(self.classes), dataset.channels, dataset.size, pretrained)
+    def network(self, config: Config, dataset: DataSet, begin: bool = False) -> nn.Module:
+        """The network to train: with new weights, or to ``begin`` a training with those that the settings name."""
+        model, classes = config.model, len(self.classes)
+        regularization = (model.dropout, model.drop_path)
+        shape = (dataset.channels, dataset.size)
+        network = models.create(model.name, classes, *shape, begin and model.pretrained, *regularization)
+        if begin and model.weights is not None:
+            models.load_weights(network, model.weights, model.name)
+        return network
 
     def constant_rate(self, config: Config, target: nn.Module) -> Iterable[nn.Parameter]:
         """Parameters whose learning rate stays at its peak."""

@@ -33,7 +33,18 @@ def train_run(photos):
     """Trains into a directory, with more flags."""
 
     def train(path: Path, *more: str) -> Path:
-        fixed = ["--data", str(photos), "--epochs", "3", "--batch-size", "12", "--train.tensorboard", "false"]
+        fixed = [
+            "--data",
+            str(photos),
+            "--epochs",
+            "3",
+            "--batch-size",
+            "12",
+            "--train.tensorboard",
+            "false",
+            "--val-fraction",
+            "0",
+        ]
         learned = ["--teach.n_inner", "1", "--teach.n_buffer", "1", "--device", "cpu"]
         assert main(["train", *fixed, *learned, "--output", str(path), *more]) == 0
         return path

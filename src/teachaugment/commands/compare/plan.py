@@ -87,11 +87,8 @@ def configure(shared: Layer, strategy: str, seed: int) -> Config:
 
 def changed_settings(config: Config) -> dict[str, Any]:
     """The settings that are not what they would be if nobody had said anything, as plain values."""
-    return {
-        key: value
-        for key, value in flatten(to_dict(config), "").items()
-        if SETTINGS[key].parse(value) != default(key, config.task, config.data.path)
-    }
+    flat = flatten(to_dict(config), "")
+    return {key: value for key, value in flat.items() if SETTINGS[key].parse(value) != default(key, flat)}
 
 
 def identity(config: Config) -> str:

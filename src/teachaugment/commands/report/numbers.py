@@ -36,7 +36,8 @@ def first_numbers(record: Record) -> list[tuple[str, str]]:
         shown.append((f"training {record.task.words}", f"{100 * trained:.1f} %"))
     if "best" in record.metrics:
         best = record.metrics["best"]
-        shown.append((f"best target, epoch {best['epoch']}", f"{100 * best['test']['target'][name]:.1f} %"))
+        model = best.get("model", "target")  # which version 0.1 did not say
+        shown.append((f"chosen: {model}, epoch {best['epoch']}", f"{100 * best['test'][model][name]:.1f} %"))
     shown.append(("epochs", f"{record.done} of {record.setting('train.epochs')}"))
     if seconds := sum(value for _, value in record.series("time", "seconds")):
         shown.append(("training time", duration(seconds)))

@@ -62,8 +62,7 @@ class Record:
             return self.settings[key]
         if key not in SETTINGS:
             return None
-        task, data = (str(self.settings.get(name, SETTINGS[name].default)) for name in ("task", "data.path"))
-        return default(key, task, data)
+        return default(key, self.settings)
 
     def series(self, *path: str) -> Points:
         """A number of the log over the epochs that have it, such as ``series("test", "target", "loss")``."""
@@ -123,9 +122,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def chosen(record: Record) -> dict[str, Any]:
     """The settings that are not the defaults, without the place a run was written to."""
-    task, data = str(record.setting("task")), str(record.setting("data.path"))
     others = {key: value for key, value in record.settings.items() if key in SETTINGS and key != "output"}
-    return {key: value for key, value in others.items() if _plain(value) != _plain(default(key, task, data))}
+    usual = {key: default(key, record.settings) for key in others}
+    return {key: value for key, value in others.items() if _plain(value) != _plain(usual[key])}
 
 
 def differences(records: list[Record]) -> dict[str, list[Any]]:

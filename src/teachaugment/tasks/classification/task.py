@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from teachaugment import data
+from teachaugment import data, models
 from teachaugment.augment import fixed
 from teachaugment.augment.mixing import mix_images
 from teachaugment.batch import Batch
@@ -43,6 +44,7 @@ class Classification(Task):
         lighting: float = 0.0,
         mix: str = "none",
         mix_alpha: float = 1.0,
+        label_smoothing: float = 0.0,
     ):
         if lighting and dataset.channels != 3:
             raise UserError(f"augment.lighting needs images of 3 channels; {dataset.name} has {dataset.channels}")
@@ -51,6 +53,7 @@ class Classification(Task):
         self.flip, self.crop, self.cutout = flip, crop, cutout
         self.jitter, self.lighting = jitter, lighting
         self.mix, self.mix_alpha = mix, mix_alpha
+        self.label_smoothing = label_smoothing
 
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
@@ -58,10 +61,25 @@ class Classification(Task):
         return data.load(config.data.path, reading(config, area=area), data.CLASSES)
 
     @classmethod
+    def settle(cls, config: Config) -> Config:
+        """Images are read as those that the weights have learned from; data in memory have a size of their own."""
+        m, d = config.model, config.data
+        known = models.pretraining(m.name) if m.pretrained or m.weights else None
+        if known is None:
+            return config
+        changed: dict[str, Any] = {} if d.mean else {"mean": known.mean, "std": known.std}
+        key = data.find(d.path, data.CLASSES, d.root is not None)
+        if key is not None and data.CLASSES[key].streams:
+            own = {"size": known.size, "centre": known.centre, "interpolation": known.interpolation}
+            changed |= {name: value for name, value in own.items() if getattr(d, name) is None}
+        return replace(config, data=replace(d, **changed))
+
+    @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Classification:
         a = config.augment
         names = ("area", "flip", "crop", "cutout", "jitter", "lighting", "mix", "mix_alpha")
-        return cls(dataset, **{name: getattr(a, name) for name in names})
+        own = {name: getattr(a, name) for name in names}
+        return cls(dataset, **own, label_smoothing=config.optim.label_smoothing)
 
     def teaching(self, config: Config) -> dict[str, Any]:
         return {"num_classes": len(self.classes)}
@@ -90,7 +108,7 @@ class Classification(Task):
         return mix_images(self.mix, seen, len(self.classes), self.mix_alpha, generator)
 
     def loss(self, output: Tensor, seen: Batch) -> Tensor:
-        return F.cross_entropy(output.float(), labels(seen))
+        return F.cross_entropy(output.float(), labels(seen), label_smoothing=self.label_smoothing)
 
     def meter(self, device: torch.device) -> ClassificationMeter:
         return ClassificationMeter(len(self.classes), device)

@@ -38,8 +38,17 @@ class Segmentation(Task):
     predicts_pictures = True
     pool, observed = 1, 64
 
-    def __init__(self, dataset: DataSet, *, flip: bool = True, crop: int = 0, window: int | None = None):
+    def __init__(
+        self,
+        dataset: DataSet,
+        *,
+        flip: bool = True,
+        crop: int = 0,
+        window: int | None = None,
+        label_smoothing: float = 0.0,
+    ):
         super().__init__(dataset)
+        self.label_smoothing = label_smoothing
         self.flip, self.crop, self.window = flip, crop, window
         self.colors = dataset.colors or overlay.palette(len(self.classes))
 
@@ -54,7 +63,8 @@ class Segmentation(Task):
         for name in ("cutout", "jitter", "lighting"):
             if getattr(a, name):
                 raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
-        return cls(dataset, flip=a.flip, crop=a.crop, window=config.train.window)
+        smoothing = config.optim.label_smoothing
+        return cls(dataset, flip=a.flip, crop=a.crop, window=config.train.window, label_smoothing=smoothing)
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
         batch = batch.replace(label=None)  # the mask is all that is learned here
@@ -64,9 +74,9 @@ class Segmentation(Task):
         return super().after(fixed.crop(batch, self.crop, generator) if self.crop else batch, generator)
 
     def loss(self, output: Any, seen: Batch) -> Tensor:
-        loss = cross_entropy(output, masks(seen))
+        loss = cross_entropy(output, masks(seen), self.label_smoothing)
         if isinstance(output, tuple):
-            loss = loss + AUXILIARY * cross_entropy(output[1], masks(seen))
+            loss = loss + AUXILIARY * cross_entropy(output[1], masks(seen), self.label_smoothing)
         return loss
 
     def predict(self, model: Network, image: Tensor) -> Any:

@@ -84,9 +84,9 @@ class SelfSupervised(Task):
     def view_settings(cls, config: Config) -> dict[str, Any]:
         return {name: getattr(config.views, name) for name in ("area", "jitter", "grey", "blur")}
 
-    def network(self, config: Config, dataset: DataSet, pretrained: bool = False) -> nn.Module:
+    def network(self, config: Config, dataset: DataSet, begin: bool = False) -> nn.Module:
         """Without its classifier, and with heads instead."""
-        network, v = super().network(config, dataset, pretrained), config.views
+        network, v = super().network(config, dataset, begin), config.views
         if self.zero_init:
             zero_last_norms(network)
         features, width = super().features(network, config.model.name)
