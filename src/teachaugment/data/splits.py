@@ -94,6 +94,7 @@ class DataSet:
     std: tuple[float, ...]
     val: Split | StreamedSplit | None = None
     colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
+    centre: float = 1.0  # of an image's shorter side, what the centre crop of an evaluation keeps
 
     @cached_property
     def fingerprint(self) -> str:

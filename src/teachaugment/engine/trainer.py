@@ -301,6 +301,8 @@ class Trainer:
             "size": list(data.size),
             "mean": list(data.mean),
             "std": list(data.std),
+            "centre": data.centre,
+            "colors": None if data.colors is None else [list(color) for color in data.colors],
             **self.counts(),
         }
 

@@ -1,0 +1,1 @@
+"""``teachaugment export``: what a run has learned, as files to take along."""
