@@ -51,7 +51,10 @@ RULES = {
     "engine": Rule(LOW | {"strategies", "tasks"}, {"numpy", "safetensors", "torch"}),
     "commands": Rule(
         LOW | {"engine", "presets", "strategies", "tasks"},
-        {"PIL", "gradio", "jinja2", "kornia", "markupsafe", "numpy", "torch", "torchvision"},
+        {
+            *("PIL", "gradio", "jinja2", "kornia", "markupsafe", "numpy", "onnx", "onnxruntime", "onnxscript"),
+            *("safetensors", "torch", "torchvision", "yaml"),
+        },
     ),
 }
 

@@ -67,20 +67,20 @@ def write_table(file: BinaryIO, rows: Iterable[Row], ending: str, count: int, la
             table.writerow([row.image.file, *cells, *([row.picture] if pictures else [])])
     elif ending == ".jsonl":
         for row in rows:
-            text.write(json.dumps(as_object(row, labelled), ensure_ascii=False) + "\n")
+            text.write(json.dumps(as_object(row, count, labelled), ensure_ascii=False) + "\n")
     else:
         for i, row in enumerate(rows):
-            text.write(("[\n" if i == 0 else ",\n") + json.dumps(as_object(row, labelled), ensure_ascii=False))
+            text.write(("[\n" if i == 0 else ",\n") + json.dumps(as_object(row, count, labelled), ensure_ascii=False))
         text.write("\n]\n")
     text.flush()
     text.detach()
 
 
-def as_object(row: Row, labelled: bool) -> dict[str, Any]:
-    """One row for JSON: the first class by itself, and all of them under ``top`` where there are more."""
+def as_object(row: Row, count: int, labelled: bool) -> dict[str, Any]:
+    """One row for JSON: the first class by itself, and all under ``top`` where more were asked for."""
     named = [{"class": name, row.number: round(value, 6)} for name, value in row.top]
     made: dict[str, Any] = {"image": row.image.file, **named[0]}
-    if len(named) > 1:
+    if count > 1:
         made["top"] = named
     if labelled:
         made["true_class"] = row.image.true_class
