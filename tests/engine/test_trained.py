@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -100,10 +101,20 @@ def test_the_teacher_and_either_checkpoint_can_be_had(run, tmp_path):
         float(next(load_model(plain, checkpoint=c).network.parameters()).abs().sum()) for c in (None, "best", "last")
     ]
     assert sums[0] == sums[1] == 0 < sums[2]
+    assert load_model(plain).which == "target" and load_model(plain).file == plain / checkpoint.BEST
     with pytest.raises(UserError, match="has no teacher: its strategy was none"):
         load_model(plain, which="teacher")
     with pytest.raises(UserError, match="must be one of target, teacher"):
         load_model(run, which="student")
+
+
+def test_the_network_that_was_chosen_with_the_best_epoch_is_taken(run, tmp_path):
+    state = {key: value for key, value in checkpoint.load(run / checkpoint.LAST).items() if key != "format"}
+    shutil.copy(run / directory.CONFIG, tmp_path)
+    checkpoint.save(tmp_path / checkpoint.BEST, {**state, "best": {"epoch": 1, "accuracy": 0.5, "model": "teacher"}})
+    assert load_model(tmp_path).which == "teacher" and load_model(tmp_path, which="target").which == "target"
+    weights = load_model(tmp_path).network.state_dict()
+    assert all(torch.equal(value, state["teach"]["teacher"]["model"][name]) for name, value in weights.items())
 
 
 @pytest.mark.parametrize("which", ["target", "teacher"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,10 @@ class Files(Source):
 
 @dataclass
 class Unlabelled(StreamedSplit):
-    """Image files as an evaluation reads them; unreadable ones are left out."""
+    """Image files as an evaluation reads them; unreadable ones are left out, and ``skipped`` says why."""
 
     preparation: Preparation = Preparation(None)
+    skipped: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, files: Sequence[str], preparation: Preparation) -> Unlabelled:
@@ -121,3 +122,6 @@ class Unlabelled(StreamedSplit):
 
     def read(self, index: int, seed: int, epoch: int) -> Sample:
         return Sample([self.preparation.file(self.source.open(index), self.source.name(index))])
+
+    def warn(self, skipped: list[str]) -> None:
+        self.skipped += map(without_advice, skipped)

@@ -35,11 +35,20 @@ class TrainedModel:
     channels:  of the images; 3 is RGB.
     mean, std: by which images in [0, 1] are normalised. ``predict`` does so itself.
     name:      of the network, as in ``teachaugment models``.
+    which:     "target" or "teacher", of the epoch ``epoch``; ``file`` is the checkpoint, ``about`` what it says of itself.
     """
 
     def __init__(
-        self, network: nn.Module, called: nn.Module, task: Task, config: Config, saved: dict[str, Any]
+        self,
+        network: nn.Module,
+        called: nn.Module,
+        task: Task,
+        config: Config,
+        state: dict[str, Any],
+        file: Path,
+        which: str,
     ) -> None:
+        saved = state["data"]
         self.network = network
         self.classes = list(task.classes)
         self.size: tuple[int, int] = (saved["size"][0], saved["size"][1])
@@ -49,7 +58,13 @@ class TrainedModel:
         self.batch_size = config.train.batch_size
         self.preparation = Preparation(self.size if task.fixed_size else None, centre_of(saved), self.channels)
         self.task = task
+        self.about = {key: state[key] for key in ("config", "data", "epoch")}
+        self.file, self.which = file, which
         self._called = called  # the network as an evaluation calls it, in the run's precision
+
+    @property
+    def epoch(self) -> int:
+        return self.about["epoch"]
 
     @property
     def device(self) -> torch.device:
@@ -98,18 +113,17 @@ def load_model(
     """The network of a run directory, to predict with.
 
     checkpoint: "last" or "best"; None: the best epoch where a validation split chose one, otherwise the last.
-    which:      "target", the network that was trained, or "teacher", its moving average; None: the target.
+    which:      "target", the network that was trained, or "teacher", its moving average; None: the one that was chosen
+                with the best epoch, otherwise the target.
     device:     "cpu", "cuda", …; None: the run's own setting.
     """
     path = directory.existing_run(str(run))
     config = directory.settings_of(path, device)
-    return load_trained(config, path, checkpoint, which)[0]
+    return load_trained(config, path, checkpoint, which)
 
 
-def load_trained(
-    config: Config, path: Path, which_checkpoint: str | None, which: str | None
-) -> tuple[TrainedModel, dict[str, Any], Path]:
-    """The network of the run in ``path``, the state of the run and the file it comes from."""
+def load_trained(config: Config, path: Path, which_checkpoint: str | None, which: str | None) -> TrainedModel:
+    """The same of the run in ``path``, with these settings."""
     entry = TASKS[config.task]
     if entry.refused_predictions:
         raise UserError(f"{path} has no classes to predict: the task {config.task} {entry.refused_predictions}")
@@ -117,8 +131,8 @@ def load_trained(
         raise UserError(f"which is {which!r}; it must be one of {', '.join(WHICH)}")
     device = build.device(config.device)
     state, file = _state(path, which_checkpoint)
-    saved = state["data"]
-    dataset = _nothing(saved)
+    which = which or _chosen(state, file)
+    dataset = _nothing(state["data"])
     task = TASKS.load(config.task).from_config(config, dataset)
     network = task.network(config, dataset)
     called = Precision(config.train.amp, device).wrap(network)
@@ -133,7 +147,7 @@ def load_trained(
     called.to(device).eval().requires_grad_(False)
     if config.train.channels_last:
         called.to(memory_format=cast(Any, torch.channels_last))
-    return TrainedModel(network, called, task, config, saved), state, file
+    return TrainedModel(network, called, task, config, state, file, which)
 
 
 def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
@@ -146,6 +160,11 @@ def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
     if not checkpoint.exists(path):
         raise UserError(f"{path} has no checkpoint yet; train it with: teachaugment train --resume {path}")
     return checkpoint.newest(path)
+
+
+def _chosen(state: dict[str, Any], file: Path) -> str:
+    """Which of the two networks is the better one, as far as the best epoch's checkpoint says it."""
+    return (state["best"] or {}).get("model", WHICH[0]) if file.name == checkpoint.BEST else WHICH[0]
 
 
 def _nothing(saved: dict[str, Any]) -> DataSet:

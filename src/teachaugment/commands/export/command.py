@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", choices=FORMATS.names, help="the trained network in this format, and no policy")
     parser.add_argument("--half", action="store_true", help="with --target: weights of 16 bits")
     parser.add_argument(
-        "--which", choices=("target", "teacher"), help="with --target: teacher, the moving average [target]"
+        "--which",
+        choices=("target", "teacher"),
+        help="with --target: teacher, the moving average [the better one, if known]",
     )
     parser.add_argument(
         "--checkpoint",

@@ -59,19 +59,19 @@ def write_network(
 ) -> list[str]:
     """The network of the run in ``path`` in the format ``target``; returns lines that say what was written."""
     entry, format = FORMATS[target], FORMATS.load(target)
-    model, state, file = load_trained(config, path, checkpoint, which)
+    model = load_trained(config, path, checkpoint, which)
     output = output or path / f"{NETWORK}{entry.ending}"
     if output.suffix != entry.ending:
         raise UserError(f"--output {output} must end in {entry.ending}")
-    about = description(model, config, state, which, half)
+    about = description(model, half)
     content = format.content(Deployed(model, half), about)
     difference = check(format, content, model, CLOSE_IN_HALF if half else CLOSE)
-    measured = policies.measured_in(path, "best" if file.name.startswith("best") else "last", state)
-    text = card(output.name, entry, model, about, policies.about(state, measured)["provenance"], difference)
+    measured = policies.measured_in(path, model.file.stem, model.about)
+    text = card(output.name, entry, model, about, policies.about(model.about, measured)["provenance"], difference)
     beside = output.with_name(f"{output.name}.md")
     write_atomically(output, lambda opened: opened.write(content))
     write_atomically(beside, lambda opened: opened.write(text.encode()))
-    taken = f"the {about['which']} of epoch {about['epoch']} ({file.name})"
+    taken = f"the {model.which} of epoch {model.epoch} ({model.file.name})"
     return [
         f"{output}  {model.name}, {taken}: {len(model.classes)} classes, {len(content) / 1e6:.1f} MB",
         f"{beside}  what it is and how it is used",
@@ -79,9 +79,7 @@ def write_network(
     ]
 
 
-def description(
-    model: TrainedModel, config: Config, state: Mapping[str, Any], which: str | None, half: bool
-) -> dict[str, Any]:
+def description(model: TrainedModel, half: bool) -> dict[str, Any]:
     """What the file says about itself."""
     return {
         "model": model.name,
@@ -93,8 +91,8 @@ def description(
         "std": list(model.std),
         "centre": model.preparation.centre,
         "interpolation": RESAMPLING.name.lower(),
-        "which": which or "target",
-        "epoch": state["epoch"],
+        "which": model.which,
+        "epoch": model.epoch,
         "half": half,
         "teachaugment": __version__,
     }

@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", choices=("last", "best"), help="best: chosen on the validation split [best where there is one]"
     )
-    parser.add_argument("--which", choices=("target", "teacher"), help="teacher: the moving average [target]")
+    parser.add_argument(
+        "--which", choices=("target", "teacher"), help="teacher: the moving average [the better one, if known]"
+    )
     parser.add_argument("--batch-size", metavar="N", type=positive, help="images at once [the run's own setting]")
     parser.add_argument("--device", metavar="TEXT", help="default: the run's own setting")
     parser.add_argument("--workers", metavar="N", help="processes that read images from disk")
@@ -69,21 +71,20 @@ def run(arguments: argparse.Namespace) -> int:
     from teachaugment.engine.trained import load_trained
     from teachaugment.files import write_atomically
 
-    model, state, file = load_trained(config, path, arguments.checkpoint, arguments.which)
+    model = load_trained(config, path, arguments.checkpoint, arguments.which)
     images = inputs.find(arguments.images, sys.stdin, model.task)
     folder = (output.with_suffix("") if output else Path(MASKS)) if model.task.predicts_pictures else None
     files = outputs.picture_files(images, folder) if folder else None
-    network = f"{model.name}, the {arguments.which or 'target'} of epoch {state['epoch']} ({file.name})"
-    say(f"{network}: {len(images):,} image(s), {len(model.classes)} classes, {model.device}")
-
     split = Unlabelled.of([image.file for image in images], model.preparation)
     size = arguments.batch_size or model.batch_size
     answers = in_order(model, split, size, config.data.workers)
     if output or not sys.stdout.isatty():  # lines on a terminal show by themselves how far it is
         answers = progress(answers, len(images), "predicting", "images")
     first = next(answers, None)
-    if first is None:  # each image has been named
-        return UNREADABLE
+    if first is None:
+        return left_out(split)
+    network = f"{model.name}, the {model.which} of epoch {model.epoch} ({model.file.name})"
+    say(f"{network}: {len(images):,} image(s), {len(model.classes)} classes, {model.device}")
     if folder:
         outputs.write_classes(folder, model.classes, first[1])
     count = min(arguments.top or first[1].shown, len(model.classes))
@@ -101,9 +102,16 @@ def run(arguments: argparse.Namespace) -> int:
     if tally.known:
         share = f"{100 * tally.right / tally.known:.1f} %"
         say(f"{share} right: {tally.right:,} of the {tally.known:,} images whose folder names a class")
-    if split.warned:
-        say(f"{len(split.warned):,} of {len(images):,} images could not be read")
-    return UNREADABLE if split.warned else 0
+    return left_out(split)
+
+
+def left_out(split: Unlabelled) -> int:
+    """Name the images that could not be read, now that no bar is in the way; the exit code."""
+    for message in split.skipped:
+        say(f"skipped: {outputs.printable(message)}")
+    if split.skipped and len(split) > 1:
+        say(f"{len(split.skipped):,} of {len(split):,} images could not be read")
+    return UNREADABLE if split.skipped else 0
 
 
 def in_order(model: TrainedModel, split: Unlabelled, size: int, workers: int) -> Iterator[tuple[int, Prediction]]:
