@@ -35,7 +35,7 @@ class TrainedModel:
     channels:  of the images; 3 is RGB.
     mean, std: by which images in [0, 1] are normalised. ``predict`` does so itself.
     name:      of the network, as in ``teachaugment models``.
-    which:     "target" or "teacher", of the epoch ``epoch``; ``file`` is the checkpoint, ``about`` what it says of itself.
+    which:     "target" or "teacher", of the epoch ``epoch`` and the checkpoint ``file``.
     """
 
     def __init__(
