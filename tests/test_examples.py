@@ -22,6 +22,23 @@ def test_the_example_runs(example, tmp_path):
     assert (tmp_path / "policy.safetensors").exists()
 
 
+def test_fine_tuning_begins_with_the_weights_of_a_file(tmp_path):
+    """Weights of another number of classes: all but the head are taken. A file that is none is not passed over."""
+    timm = pytest.importorskip("timm")
+    from safetensors.torch import save_file
+
+    example = next(path for path in EXAMPLES if path.stem == "timm_finetune")
+    save_file(timm.create_model("test_resnet", num_classes=1000).state_dict(), tmp_path / "w.safetensors")
+    (tmp_path / "none.safetensors").write_bytes(b"nothing")
+    words = [sys.executable, str(example), "--epochs", "1", "--train", "50", "--test", "20", "--weights"]
+    done = [
+        subprocess.run([*words, name], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        for name in ("w.safetensors", "none.safetensors")
+    ]
+    assert done[0].returncode == 0 and "test accuracy" in done[0].stdout, done[0].stderr
+    assert done[1].returncode != 0
+
+
 def test_the_drop_in_takes_at_most_four_lines_besides_the_import():
     lines = next(path for path in EXAMPLES if path.stem == "plain_loop").read_text().splitlines()
     added = [line for line in lines if line.endswith("# +") and "import" not in line]

@@ -8,20 +8,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from teachaugment.algorithm import TeachAugment
     from teachaugment.batch import Batch
+    from teachaugment.engine.trained import TrainedModel, load_model
     from teachaugment.errors import UserError
     from teachaugment.hyperparameters import Hyperparameters
     from teachaugment.policy.load import load_policy
     from teachaugment.policy.policy import Policy
 
 __version__ = "0.1.0"
-__all__ = ["Batch", "Hyperparameters", "Policy", "TeachAugment", "UserError", "__version__", "load_policy"]
+__all__ = [
+    "Batch",
+    "Hyperparameters",
+    "Policy",
+    "TeachAugment",
+    "TrainedModel",
+    "UserError",
+    "__version__",
+    "load_model",
+    "load_policy",
+]
 
 _HOME = {
     "Batch": ".batch",
     "Hyperparameters": ".hyperparameters",
     "Policy": ".policy.policy",
     "TeachAugment": ".algorithm",
+    "TrainedModel": ".engine.trained",
     "UserError": ".errors",
+    "load_model": ".engine.trained",
     "load_policy": ".policy.load",
 }
 

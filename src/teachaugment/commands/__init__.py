@@ -14,9 +14,10 @@ COMMANDS = Table(
     {
         "train": Entry("train", "train a model"),
         "evaluate": Entry("evaluate", "evaluate a run"),
+        "predict": Entry("predict.command", "class and probability of images, or masks, by a run's network"),
         "linear": Entry("linear", "train a linear classifier on a run's features"),
         "compare": Entry("compare.command", "train strategies side by side, over seeds"),
-        "export": Entry("export", "what a run has learned, as files to take along"),
+        "export": Entry("export.command", "a run's policy or its network, as files to take along"),
         "preview": Entry("preview", "images beside what a policy makes of them"),
         "explore": Entry("explore", "the same on a page of this machine, with sliders"),
         "report": Entry("report.command", "what a run did and learned, as a page"),

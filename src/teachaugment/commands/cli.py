@@ -24,10 +24,12 @@ examples:
   teachaugment train --help                         every setting
   teachaugment models, teachaugment presets         what there is by name
   teachaugment evaluate runs/RUN                    accuracy of a finished run
+  teachaugment predict runs/RUN photos              class and probability of new images
   teachaugment linear runs/RUN                      accuracy of a linear classifier on its features
   teachaugment compare --data photos --seeds 5      does it help on your images? Strategies side by side
   teachaugment report runs/RUN                      what it learned, on one page; several runs are compared
   teachaugment export runs/RUN                      what was learned, as files to take along
+  teachaugment export runs/RUN --target onnx        the trained network, to deploy
   teachaugment preview runs/RUN cat.jpg             your images beside what was learned makes of them
   teachaugment explore runs/RUN                     the same on a page, with sliders
   teachaugment bench                                what it costs on this machine
@@ -83,7 +85,8 @@ def unexpected(rest: Sequence[str], command: str | None, parser: argparse.Argume
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 2 after a mistake the user can put right, 130 after Ctrl-C, 143 after SIGTERM."""
+    """The exit code: 0, 1 where images were left out (predict), 2 after a mistake the user can put right, 130 after
+    Ctrl-C, 143 after SIGTERM."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*decompression bomb")  # Pillow's: such an image is refused by name
         warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {message}\n"

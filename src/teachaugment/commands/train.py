@@ -128,4 +128,6 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
     lines += [f"  {name:<19} {what}" for name, what in files.items() if (path / name).exists()]
     if entry.follow_up:
         lines += ["", f"{COMMANDS[entry.follow_up].help}: teachaugment {entry.follow_up} {path}"]
+    if not entry.refused_predictions:
+        lines += ["", f"use it on new images: teachaugment predict {path} FOLDER"]
     return "\n".join(lines)

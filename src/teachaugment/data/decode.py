@@ -19,9 +19,8 @@ from teachaugment.errors import UserError
 MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
 # Whose readers only decode. Pillow knows more: EPS is a program, which it hands to an interpreter.
 FORMATS = "AVIF BMP DIB GIF ICO JPEG JPEG2000 MPO PCX PNG PPM QOI TGA TIFF WEBP"
-BICUBIC = (
-    "bicubic"  # how an image is resized unless another way is asked for: that of Fast AutoAugment's ImageNet recipe
-)
+BICUBIC = "bicubic"  # how an image is resized unless another way is asked for, as in Fast AutoAugment's ImageNet recipe
+ADVICE = "; repair or remove it, or set bad_images to skip"  # how a message about an unreadable image ends
 
 Box = tuple[float, float, float, float]  # left, upper, right, lower
 
@@ -79,7 +78,12 @@ def endings() -> tuple[str, ...]:
 
 
 def bad(name: object, error: Exception) -> BadImage:
-    return BadImage(f"cannot read image {name}: {reason(error)}; repair or remove it, or set bad_images to skip")
+    return BadImage(f"cannot read image {name}: {reason(error)}{ADVICE}")
+
+
+def without_advice(message: object) -> str:
+    """What BadImage says, where nothing is left to be done about it, or nothing in the settings."""
+    return str(message).removesuffix(ADVICE)
 
 
 def reason(error: Exception) -> str:
@@ -126,6 +130,12 @@ def pixels(image: Image.Image, name: object) -> Tensor:
             return _tensor(to_rgb(ImageOps.exif_transpose(file)))
     except Exception as error:
         raise bad(name, error) from None
+
+
+def grey(image: Tensor) -> Tensor:
+    """uint8 [3, H, W] to [1, H, W], by Pillow's weights; an image without colour keeps its values."""
+    red, green, blue = image.to(torch.int64)
+    return ((red * 19595 + green * 38470 + blue * 7471 + 32768) >> 16).to(torch.uint8)[None]
 
 
 def values(image: Image.Image, name: object) -> NDArray[Any]:

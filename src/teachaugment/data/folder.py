@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from PIL import Image
 
 from teachaugment import seeds
 from teachaugment.data import cache
-from teachaugment.data.decode import endings, open_image
+from teachaugment.data.decode import open_image
+from teachaugment.data.files import image_files
 from teachaugment.data.finish import TEST_FRACTION, Sources, finish
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
@@ -83,17 +83,12 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _list(folder: Path) -> dict[str, list[str]]:
-    """Image paths relative to ``folder``, by class, sorted. Hidden files and unknown endings are no images."""
-    known = endings()
+    """Image paths relative to ``folder``, by class, sorted."""
     found: dict[str, list[str]] = {}
     for entry in _folders(folder):
-        paths: list[str] = []
-        for directory, _, files in os.walk(entry, followlinks=True):
-            inside = Path(directory).relative_to(folder).as_posix()
-            paths += [f"{inside}/{f}" for f in files if f.lower().endswith(known) and not f.startswith(".")]
-        if not paths:
+        found[entry.name] = [f"{entry.name}/{path}" for path in image_files(entry)]
+        if not found[entry.name]:
             raise UserError(f"class folder {entry} has no images; add some or remove it")
-        found[entry.name] = sorted(paths)
     if not found:
         raise UserError(f"{folder} has no class folders; expected {folder}/CLASS/IMAGE.png")
     return found

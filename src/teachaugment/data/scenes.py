@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from teachaugment import seeds
 from teachaugment.batch import IGNORE
 from teachaugment.data.codes import CLASS_FILE, Codes, class_file, values_in_mask
-from teachaugment.data.decode import BadImage, endings
+from teachaugment.data.decode import BadImage
+from teachaugment.data.files import image_files
 from teachaugment.data.finish import TEST_FRACTION
 from teachaugment.data.finish_masks import Pairs, finish_masks
 from teachaugment.data.reading import Reading
@@ -70,16 +70,15 @@ def _pairs(root: Path, images: Path, masks: Path) -> Pairs:
 
 
 def _stems(folder: Path) -> dict[str, Path]:
-    """Image files below ``folder`` by their path without its ending; hidden files are none."""
-    known = endings()
+    """Image files below ``folder`` by their path without its ending."""
     found: dict[str, Path] = {}
-    for directory, _, files in os.walk(folder, followlinks=True):
-        for file in sorted(f for f in files if f.lower().endswith(known) and not f.startswith(".")):
-            path = Path(directory) / file
-            stem = path.relative_to(folder).with_suffix("").as_posix()
-            if stem in found:
-                raise UserError(f"{found[stem]} and {path} have the same name but for the ending; keep one of them")
-            found[stem] = path
+    for file in image_files(folder):
+        stem = Path(file).with_suffix("").as_posix()
+        if stem in found:
+            raise UserError(
+                f"{found[stem]} and {folder / file} have the same name but for the ending; keep one of them"
+            )
+        found[stem] = folder / file
     return found
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from teachaugment import seeds
 from teachaugment.data import order
+from teachaugment.data.decode import BICUBIC
 from teachaugment.data.streamed import StreamedSplit
 from teachaugment.errors import UserError
 
@@ -95,6 +96,8 @@ class DataSet:
     std: tuple[float, ...]
     val: Split | StreamedSplit | None = None
     colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
+    centre: float = 1.0  # of an image's shorter side, what the centre crop of an evaluation keeps
+    interpolation: str = BICUBIC  # by which images of other sizes were resized
 
     @cached_property
     def fingerprint(self) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from teachaugment import seeds
-from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops
+from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops, without_advice
 from teachaugment.data.source import Source
 
 
@@ -140,4 +140,4 @@ class StreamedSplit:
         for message in skipped:
             if message not in self.warned:
                 self.warned.add(message)
-                warnings.warn(f"skipped: {message}", stacklevel=2)
+                warnings.warn(f"skipped: {without_advice(message)}", stacklevel=2)

@@ -309,6 +309,9 @@ class Trainer:
             "size": list(data.size),
             "mean": list(data.mean),
             "std": list(data.std),
+            "centre": data.centre,
+            "interpolation": data.interpolation,
+            "colors": None if data.colors is None else [list(color) for color in data.colors],
             **self.counts(),
         }
 

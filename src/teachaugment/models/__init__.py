@@ -222,3 +222,20 @@ def pretrained(name: str, num_classes: int, channels: int = 3, size: tuple[int, 
     if known != num_classes:
         raise UserError(f"the pretrained {name} knows {known} classes, and the data have {num_classes}")
     return model
+
+
+def plain(network: nn.Module) -> nn.Module:
+    """The network as its own package makes it, without what was put around it here."""
+    return getattr(network, "plain", network)
+
+
+def plain_code(name: str, num_classes: int, channels: int, size: tuple[int, int]) -> tuple[str, str]:
+    """How a program makes such a network without this package, where another one has it.
+
+    An import, and a call.
+    """
+    package = _package(other := SAME_WEIGHTS.get(name, name))
+    if package is None:
+        made = f"teachaugment.models.create({name!r}, {num_classes}, {channels}, {size})"
+        return "import teachaugment.models", made
+    return PACKAGES.load(package).code(other, num_classes, channels, size)

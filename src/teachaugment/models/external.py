@@ -64,6 +64,20 @@ def create(
         raise UserError(f"cannot make {name} for {num_classes} classes and {channels} channels: {reason}") from None
 
 
+def code(name: str, num_classes: int, channels: int, size: tuple[int, int]) -> tuple[str, str]:
+    """How a program makes the network and with which import."""
+    source, _, inner = name.partition("/")
+    if source == "timm":
+        options = {"num_classes": num_classes, "in_chans": channels, **_timm_options(inner, size)}
+        return "import timm", f"timm.create_model({inner!r}, {_arguments(options)})"
+    options = {"num_classes": num_classes, **_torchvision_options(inner, size)}
+    return "import torchvision", f"torchvision.models.get_model({inner!r}, {_arguments(options)})"
+
+
+def _arguments(options: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in options.items())
+
+
 def _of_torchvision(name: str, classes: int, channels: int, size: tuple[int, int] | None, pretrained: bool) -> Any:
     import torchvision
 
@@ -71,10 +85,15 @@ def _of_torchvision(name: str, classes: int, channels: int, size: tuple[int, int
         raise UserError(f"the networks of torchvision take 3 channels, not {channels}; timm's take any number")
     if pretrained:
         return torchvision.models.get_model(name, weights="DEFAULT")
+    options = _torchvision_options(name, size)
+    return torchvision.models.get_model(name, weights=None, num_classes=classes, **options)
+
+
+def _torchvision_options(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
     options: dict[str, Any] = dict(SINGLE_HEAD.get(name, {}))
     if name.startswith("vit_") and size is not None:
         options["image_size"] = size[0]
-    return torchvision.models.get_model(name, weights=None, num_classes=classes, **options)
+    return options
 
 
 def _of_timm(
@@ -89,16 +108,22 @@ def _of_timm(
     timm = _timm()
     given = {"drop_rate": dropout, "drop_path_rate": drop_path}
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    options.update(_timm_options(name, size))
     settings = timm.get_pretrained_cfg(name)
     if pretrained and not (settings is not None and settings.has_weights):
         raise UserError(
             f"there are no pretrained weights of timm/{name}; timm.list_pretrained() has those that have some"
         )
-    if size is not None and settings is not None and settings.fixed_input_size and settings.input_size[1:] != size:
-        options["img_size"] = size
     heads = {} if pretrained else {"num_classes": classes}
     with _quiet("huggingface_hub"):
         return timm.create_model(name, pretrained=pretrained, in_chans=channels, **heads, **options)
+
+
+def _timm_options(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
+    settings = _timm().get_pretrained_cfg(name)
+    if size is not None and settings is not None and settings.fixed_input_size and settings.input_size[1:] != size:
+        return {"img_size": size}
+    return {}
 
 
 @contextmanager

@@ -19,6 +19,11 @@ class Padded(nn.Module):
         super().__init__()
         self.network = network
 
+    @property
+    def plain(self) -> nn.Module:
+        """The package's own network."""
+        return self.network
+
     def forward(self, image: Tensor) -> Tensor:
         height, width = image.shape[-2:]
         right, below = -width % MULTIPLE, -height % MULTIPLE
@@ -54,6 +59,16 @@ def create(
         reason = (" ".join(str(error).split()) or type(error).__name__)[:200]
         raise UserError(f"cannot make {name} for {num_classes} classes and {channels} channels: {reason}") from None
     return Padded(network)
+
+
+def code(name: str, num_classes: int, channels: int, size: tuple[int, int]) -> tuple[str, str]:
+    """How a program makes the network and with which import."""
+    architecture, encoder = _parts(name)
+    options = f"encoder_weights=None, in_channels={channels}, classes={num_classes}"
+    return (
+        "import segmentation_models_pytorch as smp",
+        f"smp.create_model({architecture!r}, {encoder!r}, {options})",
+    )
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -34,6 +34,7 @@ class TaskEntry(Entry):
     own_settings: tuple[str, ...] = ()  # settings that no other task has
     refused_settings: Mapping[str, str] = field(default_factory=dict)  # settings it has no use for, and why
     refused_strategies: Mapping[str, str] = field(default_factory=dict)
+    refused_predictions: str = ""  # why its networks say nothing about an image by themselves, where they do not
     follow_up: str | None = None  # a command that measures a finished run, where its own metric is not enough
 
     @property
@@ -95,6 +96,7 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
             **_for_classification(*_CONSISTENCY),
             **dict.fromkeys(plain, "is not for {task}; 'none' makes its views and no more"),
         },
+        refused_predictions="learns features, not classes; see teachaugment linear and teachaugment export --backbone",
         follow_up="linear",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -17,11 +18,14 @@ from torch import Tensor, nn
 from teachaugment import models
 from teachaugment.batch import Batch
 from teachaugment.config.sections import Config
+from teachaugment.data.files import image_files
 from teachaugment.data.splits import DataSet
+from teachaugment.losses import main_head
 from teachaugment.models.backbone import backbone
 from teachaugment.show import pictures
 from teachaugment.show.pictures import Picture
 from teachaugment.tasks.normalize import Normalize
+from teachaugment.tasks.prediction import Prediction
 
 Network = Callable[..., Any]
 
@@ -172,6 +176,21 @@ class Task:
     def count_right(self, output: Any, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """How many answers are right, and of how many; None without right answers."""
         return None
+
+    # --- use -----------------------------------------------------------------------------------------------------
+
+    def predictions(self, output: Any) -> Sequence[Prediction]:
+        """What the output says about each image, unless the task's entry refuses predictions."""
+        raise NotImplementedError
+
+    def probabilities(self, output: Any) -> Tensor:
+        """The probabilities of the classes, [B, K] or [B, K, H, W], as a deployed network gives them."""
+        return main_head(output).float().softmax(1)
+
+    def find_images(self, folder: Path) -> tuple[list[str], list[str | None]]:
+        """The images to predict in a folder, as paths below it, and the class of each where the folder says it."""
+        found = image_files(folder)
+        return found, [None] * len(found)
 
     @classmethod
     def describe(cls, result: Mapping[str, Any]) -> str:

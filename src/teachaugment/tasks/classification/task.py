@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +16,11 @@ from teachaugment.augment import fixed
 from teachaugment.augment.mixing import mix_images
 from teachaugment.batch import Batch
 from teachaugment.config.sections import Config
+from teachaugment.data.files import image_files
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.tasks.classification.meter import ClassificationMeter, labels
+from teachaugment.tasks.classification.prediction import ClassPrediction
 from teachaugment.tasks.reading import reading
 from teachaugment.tasks.task import Task
 
@@ -121,6 +124,14 @@ class Classification(Task):
             return None
         right = output.argmax(1) == batch.label
         return right.sum(), torch.ones_like(right).sum()
+
+    def predictions(self, output: Tensor) -> list[ClassPrediction]:
+        return [ClassPrediction(each, self.classes) for each in self.answers(output).cpu()]
+
+    def find_images(self, folder: Path) -> tuple[list[str], list[str | None]]:
+        """An image in a folder with the name of a class is of that class."""
+        found, known = image_files(folder), set(self.classes)
+        return found, [next((part for part in Path(file).parts[:-1] if part in known), None) for file in found]
 
     @classmethod
     def describe(cls, result: Mapping[str, Any]) -> str:

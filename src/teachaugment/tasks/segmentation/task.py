@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from teachaugment import data
 from teachaugment.augment import fixed
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.config.sections import Config
+from teachaugment.data.files import image_files
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.losses import cross_entropy, main_head
@@ -19,6 +21,7 @@ from teachaugment.show.pictures import Picture
 from teachaugment.tasks.reading import reading
 from teachaugment.tasks.segmentation import overlay
 from teachaugment.tasks.segmentation.meter import SegmentationMeter, masks
+from teachaugment.tasks.segmentation.prediction import MaskPrediction
 from teachaugment.tasks.segmentation.sliding import sliding
 from teachaugment.tasks.task import Network, Task
 
@@ -109,9 +112,24 @@ class Segmentation(Task):
         known = mask != IGNORE
         return ((main_head(output).argmax(1) == mask) & known).sum(), known.sum()
 
+    def predictions(self, output: Any) -> list[MaskPrediction]:
+        choice = main_head(output).argmax(1).to(torch.uint8).cpu()
+        return [MaskPrediction(mask, self.classes, self.colors) for mask in choice]
+
+    def find_images(self, folder: Path) -> tuple[list[str], list[str | None]]:
+        """Masks beside the images, as a training has them, are no images."""
+        found = [file for file in image_files(folder) if not _is_mask(folder, file)]
+        return found, [None] * len(found)
+
     @classmethod
     def describe(cls, result: Mapping[str, Any]) -> str:
         return (
             f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} test images, loss {result['loss']:.3f}, "
             f"pixel accuracy {100 * result['pixel_accuracy']:.1f} %"
         )
+
+
+def _is_mask(folder: Path, file: str) -> bool:
+    """Whether a file below ``folder`` is in a folder masks/ with a folder images/ beside it."""
+    above = [parent for parent in Path(file).parents if parent.name == "masks"]
+    return any((folder / parent.parent / "images").is_dir() for parent in above)

@@ -1,0 +1,1 @@
+"""``teachaugment predict``: what a run's network says about images."""
