@@ -32,10 +32,10 @@ def error(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str
     return said.err
 
 
-def evaluated(run: Path, which: str) -> dict[str, list[float]]:
-    """What an evaluation of the run sees: the target's probabilities for each file of the test split."""
+def evaluated(run: Path, which: str, model: str) -> dict[str, list[float]]:
+    """What an evaluation of the run sees: a network's probabilities for each file of the test split."""
     trainer, _ = restore.load_run(directory.settings_of(run), run, which)
-    target, task, keys = trainer.models()["target"], trainer.task, trainer.data.test.source.keys
+    target, task, keys = trainer.models()[model], trainer.task, trainer.data.test.source.keys
     found = {}
     with torch.no_grad(), evaluating(target):
         for batch in trainer.batches("test"):
@@ -47,12 +47,18 @@ def evaluated(run: Path, which: str) -> dict[str, list[float]]:
 # --- classes --------------------------------------------------------------------------------------------------------
 
 
+def chosen(run: Path) -> str:
+    """Target or teacher, whichever was better in the best epoch."""
+    return checkpoint.load(run / checkpoint.BEST)["best"]["model"]
+
+
 @pytest.mark.parametrize("which", ["best", "last"])
 def test_predictions_are_those_of_an_evaluation_image_by_image(photo_run, photographs, tmp_path, capsys, which):
     test, file = photographs / "test", tmp_path / "p.csv"
     assert cli.main(["predict", str(photo_run), str(test), "-o", str(file), "--checkpoint", which, "--top", "4"]) == 0
     said = capsys.readouterr().err
-    expected, rows = evaluated(photo_run, which), table(file)
+    model = chosen(photo_run) if which == "best" else "target"
+    expected, rows = evaluated(photo_run, which, model), table(file)
     assert [row["image"] for row in rows] == sorted(str(test / key) for key in expected)
     classes = sorted(entry.name for entry in test.iterdir())
     for row in rows:
@@ -63,7 +69,7 @@ def test_predictions_are_those_of_an_evaluation_image_by_image(photo_run, photog
         assert row["class"] == classes[int(np.argmax(probabilities))]
         assert row["true_class"] == Path(row["image"]).parent.name
     assert cli.main(["evaluate", str(photo_run), "--checkpoint", which, "--json"]) == 0
-    accuracy = json.loads(capsys.readouterr().out)["test"]["target"]["accuracy"]
+    accuracy = json.loads(capsys.readouterr().out)["test"][model]["accuracy"]
     right = sum(row["class"] == row["true_class"] for row in rows)
     assert right / len(rows) == accuracy
     assert f"{100 * accuracy:.1f} % right: {right} of the {len(rows)} images" in said and f"({which}.pt)" in said
@@ -82,7 +88,7 @@ def test_the_best_epoch_is_taken_where_there_is_one_and_the_teacher_if_asked_for
 ):
     image = str(next((photographs / "test").rglob("*.jpg")))
     assert cli.main(["predict", str(photo_run), image]) == 0
-    assert "the target of epoch" in (said := capsys.readouterr()).err and "(best.pt)" in said.err
+    assert f"the {chosen(photo_run)} of epoch" in (said := capsys.readouterr()).err and "(best.pt)" in said.err
     files = [tmp_path / name for name in ("target.json", "teacher.json")]
     for which, file in zip(("target", "teacher"), files, strict=True):
         assert cli.main(["predict", str(photo_run), image, "-o", str(file), "--which", which]) == 0

@@ -54,17 +54,17 @@ def finish(
     train, test, val = _divide(where, found, reading)
     sources = [train, test] if val is None else [train, test, val]
     size = reading.shape or natural_size(sources, reading.bad_images)
-    resized = {"centre": reading.centre or centre, "interpolation": reading.interpolation}
-    splits = [StreamedSplit(source, size, bad_images=reading.bad_images, **resized) for source in sources]
+    share, how = reading.centre or centre, reading.interpolation
+    splits = [StreamedSplit(s, size, centre=share, interpolation=how, bad_images=reading.bad_images) for s in sources]
     if _belongs_in_memory(splits, reading):
         first, *others = decode_all(splits, classes)
         mean, std = statistics(name, first.image)
         val_split = others[1] if len(others) > 1 else None
-        return DataSet(name, first, others[0], classes, 3, size, mean, std, val_split, **resized)
+        return DataSet(name, first, others[0], classes, 3, size, mean, std, val_split, centre=share, interpolation=how)
     mean, std = _streamed_statistics(name, splits[0])
     streamed = splits[0].with_crops(reading.area, reading.views)
     last = splits[2] if len(splits) > 2 else None
-    return DataSet(name, streamed, splits[1], classes, 3, size, mean, std, last, **resized)
+    return DataSet(name, streamed, splits[1], classes, 3, size, mean, std, last, centre=share, interpolation=how)
 
 
 def finish_in_memory(name: str, train: Split, test: Split, classes: list[str], reading: Reading) -> DataSet:
