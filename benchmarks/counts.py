@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.transforms.functional import to_pil_image
 
-from teachaugment.algorithm import frozen
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.commands.bench.objects import tensor_bytes
 from teachaugment.data.decode import open_image, random_crop, random_crops
 from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.models import create
+from teachaugment.networks import frozen
 from teachaugment.replay import Replay
 
 

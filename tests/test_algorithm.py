@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
-from teachaugment.algorithm import frozen, unwrap
+from teachaugment.networks import frozen, unwrap
 from teachaugment.objectives.adversarial import adversarial
 from teachaugment.objectives.pointaugment import point_augment
 from teachaugment.objectives.teachaugment import teach_augment

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from teachaugment.algorithm import frozen
 from teachaugment.errors import UserError
+from teachaugment.networks import frozen
 from teachaugment.teachers import EMATeacher, FrozenTeacher
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from teachaugment.algorithm import TeachAugment, frozen
+from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.models.simsiam import SimSiam
+from teachaugment.networks import frozen
 from teachaugment.objectives.adversarial import adversarial
 from teachaugment.tasks.self_supervised.simsiam import distance
 

@@ -1,6 +1,6 @@
-"""TeachAugment: a target and an augmenter, updated in turn. Start reading here.
+"""TeachAugment: a target, and an augmentation that follows it while it trains. Start reading here.
 
-Algorithm 1 of the paper's appendix, and where each of its lines is:
+With ``augmenter="neural"`` this is Algorithm 1 of the paper's appendix, and each of its lines is here:
 
      1  while θ has not converged:
      2      n_inner times:
@@ -15,9 +15,11 @@ Algorithm 1 of the paper's appendix, and where each of its lines is:
     11      L_φ = Σ L(f_θ(a_φ(x̄))) - L(f_θ̂(a_φ(x̄)))                    TeachAugment.backward
     12      φ ← φ + η_φ ∂L_φ/∂φ                                         TeachAugment.update_augmenter
 
-In a loop:
+By default a_φ is one simple operation for each image, and lines 10-12 find how strong it may be (``governor.py``).
 
-    teach = TeachAugment(model, num_classes=10, normalize=normalize)
+In a loop, the one as the other:
+
+    teach = TeachAugment(model, num_classes=10, normalize=normalize, total_steps=epochs * len(loader))
     for images, labels in loader:                                    # float images in [0, 1]
         loss = cross_entropy(model(normalize(teach(images, labels))), labels)
         optimizer.zero_grad(); loss.backward(); optimizer.step()     # lines 6-8: the target
@@ -35,16 +37,17 @@ from itertools import chain
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from teachaugment import distributed
 from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import Batch, check
+from teachaugment.governor import Governor
 from teachaugment.hyperparameters import Hyperparameters
-from teachaugment.losses import color_distance, cross_entropy, non_saturating
-from teachaugment.objectives.passes import Loss, Objective, Passes
+from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss
+from teachaugment.mastery import Mastery, default_mastery
+from teachaugment.networks import each_output, evaluating, frozen, unwrap
+from teachaugment.objectives.passes import Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
@@ -71,6 +74,9 @@ class TeachAugment:
                   there are no labels: the loss gets the views themselves in their place, as the network saw them.
     target_loss:  what the augmenter maximises on the target instead of ``loss``; the non-saturating loss by default.
     objective:    Eq. 1 unless given; see teachaugment.objectives.
+    mastery:      mastery(output, label), by which the strength is governed: the recall of each class unless given, or
+                  with a loss of your own what that leaves to be lost; see teachaugment.mastery.
+    total_steps:  of the whole training, if you know it: the strength keeps pace with it and goes to zero at its end.
     teacher:      None for the EMA teacher, or a pretrained module.
     hyperparameters, changes:  everything that is a number, as ``Hyperparameters`` or by the names of its fields.
 
@@ -91,6 +97,8 @@ class TeachAugment:
         loss: Loss = cross_entropy,
         target_loss: Loss | None = None,
         objective: Objective = teach_augment,
+        mastery: Mastery | None = None,
+        total_steps: int | None = None,
         teacher: nn.Module | None = None,
         hyperparameters: Hyperparameters | None = None,
         **changes: Any,
@@ -100,12 +108,15 @@ class TeachAugment:
         self.device = next(self.target.parameters()).device
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
         self.teacher: Teacher = FrozenTeacher(teacher) if teacher is not None else EMATeacher.of(self.target, h)
+        self.learns = self.augmenter.learns
+        self.governor = Governor(total_steps) if h.governs else None
         self.optimizer = torch.optim.AdamW(
             [{"params": list(view.augmenter.parameters())} for view in self.views], lr=h.lr, weight_decay=h.weight_decay
         )
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
         self.objective, self.loss = objective, loss
+        self.mastery = mastery or default_mastery(loss)
         self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
         self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
@@ -130,18 +141,26 @@ class TeachAugment:
 
     @torch.no_grad()
     def augment(self, batch: Batch) -> Batch:
-        """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
+        """a_φ(x) with φ drawn from the replay, without gradient (line 7), as strongly as the governor lets it."""
         each = self._each(batch)
         if self.steps == 0:
             for view, x in each:
                 check(x, view.augmenter.settings.channels, view.augmenter.settings.classes)
+        if self.strength == 0:
+            return batch
         self._reseed("augment", batch.part)
-        return batch.with_views([view.replayed(x, self.generator) for view, x in each])
+        return batch.with_views([view.replayed(x, self.generator, self.strength) for view, x in each])
 
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
         """a_φ(x) with φ as it is now, for pictures."""
-        return batch.with_views([view.augmenter(x, generator) for view, x in self._each(batch)])
+        strength = 1.0 if self.governor is None else self.governor.strength
+        return batch.with_views([view.augmented(x, generator, strength) for view, x in self._each(batch)])
+
+    @property
+    def strength(self) -> float:
+        """Of the coming step's augmentation: 1 unless it is governed."""
+        return 1.0 if self.governor is None else self.governor.now
 
     def step(
         self,
@@ -153,12 +172,14 @@ class TeachAugment:
         """To be called after each update of the target with the images it was updated on, before augmentation; or,
         where the augmenter is ``due``, with other ones, as in line 10.
 
-        Updates the teacher (lines 3-5) and, every n_inner calls, the augmenter (lines 10-12). Returns what the
-        augmenter's update measured, as tensors on the device, or None when there was none. ``permit`` is asked before
+        Updates the teacher (lines 3-5), the strength, and every n_inner calls an augmenter that learns (lines 10-12).
+        Returns what that measured, as tensors on the device, or None when there was none. ``permit`` is asked before
         the augmenter is updated, with what was measured, and may refuse.
         """
         batch, due = images if isinstance(images, Batch) else self._batch(images, labels, *more), self.due
         self.teacher.update(self.target)
+        if self.governor is not None:
+            self.governor.step(batch, self.augment, self.mastered)
         self.steps += 1
         measured = None
         if due:
@@ -169,8 +190,15 @@ class TeachAugment:
 
     @property
     def due(self) -> bool:
-        """Whether the coming step updates the augmenter."""
-        return (self.steps + 1) % self.hyperparameters.n_inner == 0
+        """Whether the coming step updates the augmenter: not while its strength is zero."""
+        return self.learns and self.strength > 0 and (self.steps + 1) % self.hyperparameters.n_inner == 0
+
+    @torch.no_grad()
+    def mastered(self, batch: Batch) -> Tensor:
+        """How much of a batch the target gets right, [right or seen, classes]: what the governor goes by."""
+        seen = self._normalized(batch)
+        with evaluating(self.target):
+            return self.mastery(self.forward(self.target, seen), self._truth(seen))
 
     def update_augmenter(
         self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
@@ -220,7 +248,7 @@ class TeachAugment:
     def end_epoch(self) -> None:
         """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""
         self.epochs += 1
-        if self.hyperparameters.n_buffer and self.epochs % self.hyperparameters.n_buffer == 0:
+        if self.learns and self.hyperparameters.n_buffer and self.epochs % self.hyperparameters.n_buffer == 0:
             for view in self.views:
                 view.replay.push()
 
@@ -236,11 +264,12 @@ class TeachAugment:
         ``classes`` are the names of the classes, ``snapshots`` takes the replay along, and anything else is kept
         with it, e.g. ``data="my photographs"``.
         """
-        return self.views[0].policy(snapshots, classes=classes, provenance=provenance)
+        return self.policies(snapshots=snapshots, classes=classes, provenance=provenance)[0]
 
     def policies(self, *, snapshots: bool = False, **about: Any) -> list[Policy]:
         """One policy for each view; ``about`` is what ``Policy`` is told besides."""
-        return [view.policy(snapshots, **about) for view in self.views]
+        found = 1.0 if self.governor is None else self.governor.strength
+        return [view.policy(snapshots, found=found, **about) for view in self.views]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""
@@ -252,6 +281,7 @@ class TeachAugment:
             "seed": self.seed,
             "steps": self.steps,
             "epochs": self.epochs,
+            **({} if self.governor is None else {"governor": self.governor.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -259,6 +289,8 @@ class TeachAugment:
             view.load_state(k, state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.teacher.load_state_dict(state["teacher"])
+        if self.governor is not None:
+            self.governor.load_state_dict(state["governor"], self.device)
         self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
         self.draws.clear()
 
@@ -286,32 +318,3 @@ class TeachAugment:
         """Random numbers depend on the seed, the number of steps and the part of the batch, and on nothing else."""
         self.draws[purpose, part] += 1  # a second draw for a part is another one
         self.generator.manual_seed(derive(self.seed, purpose, self.steps, part, self.draws[purpose, part]))
-
-
-def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
-    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
-    if loss not in (cross_entropy, F.cross_entropy):
-        return loss
-    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
-
-
-def each_output(network: Callable[..., Any], batch: Batch) -> Any:
-    """The network's output for a batch; of several views, one for each."""
-    outputs = tuple(network(view.image) for view in batch.each_view())
-    return outputs if batch.others else outputs[0]
-
-
-def frozen(model: nn.Module, *inputs: Any) -> Any:
-    """f(x) with gradients to the image only: no weight gradient is computed, no weight or buffer changes."""
-    weights = {name: value.detach() for name, value in model.named_parameters()}
-    buffers = {name: value.clone() for name, value in model.named_buffers()}
-    return functional_call(model, {**weights, **buffers}, inputs)
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside DataParallel, DistributedDataParallel or torch.compile."""
-    while True:
-        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner

@@ -1,4 +1,4 @@
-"""The numbers that TeachAugment is set by. The defaults are the paper's where it gives one."""
+"""The numbers that TeachAugment is set by. Those of learning are the paper's where it gives one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ CHOICES = {
 VERSION_0_1 = {"context": "input", "color_space": "image"}
 # Settings of the neural augmenter alone, beside the context.
 OF_NEURAL = ("scale_width", "shift_width", "affine_width", "noise", "dropout", "temperature", "normalizer")
+# Fields that mean something for every augmenter, also for one that learns nothing by gradient.
+OF_ALL = ("augmenter", "governed", "ema_decay", "ema_warmup", "teacher_statistics", "seed")
 
 SNAPSHOTS = 20  # that a training keeps for its replay, unless n_buffer says otherwise
 
@@ -31,11 +33,14 @@ def epochs_between_snapshots(epochs: int) -> int:
 class Hyperparameters:
     """Every field can also be passed to ``TeachAugment`` by its name.
 
-    Four of them switch a technique of Sec. 3.3 off: ``non_saturating=False``, ``smoothing=0``, ``color_weight=0`` and
-    ``n_buffer=0`` (no replay).
+    The default augments with one operation per image, as strongly as the target can bear (``governed``), and learns
+    nothing by gradient. ``augmenter="neural"`` is the paper's algorithm, ``governed=True`` besides bounds its strength.
+    Four of the others switch a technique of Sec. 3.3 off: ``non_saturating=False``, ``smoothing=0``,
+    ``color_weight=0`` and ``n_buffer=0`` (no replay).
     """
 
-    augmenter: str = "neural"  # the paper's, or one it is compared with: "dda" or "online"
+    augmenter: str = "operations"  # or "neural", the paper's, or one that it is compared with: "dda" or "online"
+    governed: bool | None = None  # the strength follows what the target masters; None: that of "operations" does
     group: int = 8  # images that share a snapshot from the replay and the units of the noise networks
     context: str = "hidden"  # where a class enters the RGB network: "hidden" or "input"; "none": no context at all
 
@@ -73,6 +78,10 @@ class Hyperparameters:
             if getattr(self, name) not in values:
                 raise UserError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
 
+    @property
+    def governs(self) -> bool:
+        return self.augmenter == "operations" if self.governed is None else self.governed
+
     def of_augmenter(self, channels: int, classes: int | None) -> dict[str, Any]:
         """What an augmenter of this kind is made with."""
         common = {"channels": channels, "classes": None if self.context == "none" else classes, "group": self.group}
@@ -87,4 +96,7 @@ class Hyperparameters:
         for name in changes:
             if name not in known:
                 raise UserError(f"TeachAugment has no argument {name!r}{nearest(name, known)}")
-        return replace(self, **changes)
+        made = replace(self, **changes)
+        if made.augmenter == "operations" and (idle := [name for name in changes if name not in OF_ALL]):
+            raise UserError(f'{idle[0]} is a number of the paper\'s algorithm; for that, add augmenter="neural"')
+        return made

@@ -6,7 +6,8 @@ IGNORE have no say; for class indices, 255 is a class like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from teachaugment.batch import IGNORE
+
+Loss = Callable[[Any, Any], Tensor]  # of an output and what is true
 
 
 def main_head(output: Any) -> Tensor:
@@ -70,6 +73,13 @@ def non_saturating(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor
     own = logs.gather(1, label.masked_fill(~known, 0)[:, None])[:, 0]
     value = (1 - smoothing) * own + smoothing * logs.mean(1)
     return torch.where(known, value, 0).sum() / known.sum().clamp_min(1)
+
+
+def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
+    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
+    if loss not in (cross_entropy, F.cross_entropy):
+        return loss
+    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
 def negative_cosine(a: Tensor, b: Tensor) -> Tensor:

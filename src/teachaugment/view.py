@@ -10,6 +10,7 @@ import torch
 
 from teachaugment.augment import create
 from teachaugment.augment.augmenter import Augmenter
+from teachaugment.augment.mlp import Sources
 from teachaugment.batch import Batch
 from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.policy.policy import Policy
@@ -31,10 +32,17 @@ class View:
             augmenter = create(h.augmenter, **settings).to(device)
         return cls(augmenter, Replay(augmenter, h.replay_decay))
 
-    def replayed(self, batch: Batch, generator: torch.Generator) -> Batch:
+    def replayed(self, batch: Batch, generator: torch.Generator, strength: float = 1.0) -> Batch:
         """a_φ(x) with φ drawn from the replay."""
-        snapshots = self.replay.draw(len(batch), generator)
+        return self.augmented(batch, generator, strength, self.replay.draw(len(batch), generator))
+
+    def augmented(
+        self, batch: Batch, generator: torch.Generator, strength: float = 1.0, snapshots: Sources | None = None
+    ) -> Batch:
+        """a_φ(x) with φ as it is now, or with that of each image's snapshot."""
         draw = self.augmenter.sample(len(batch), batch.label, generator, snapshots)
+        if strength < 1:
+            draw = self.augmenter.weakened(draw, strength)
         return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
 
     def policy(self, snapshots: bool = False, classes: Sequence[str] | None = None, **about: Any) -> Policy:

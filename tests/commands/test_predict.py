@@ -14,7 +14,7 @@ from PIL import Image
 from teachaugment.commands import cli
 from teachaugment.data.codes import class_file
 from teachaugment.engine import checkpoint, directory, restore
-from teachaugment.engine.evaluate import evaluating
+from teachaugment.networks import evaluating
 from teachaugment.tasks.segmentation.overlay import palette
 
 

@@ -9,12 +9,12 @@ import small
 import torch
 from torch import nn
 
-from teachaugment.algorithm import frozen
 from teachaugment.config.resolve import Config
 from teachaugment.engine import build
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.precision import LowPrecision, Precision
 from teachaugment.engine.trainer import Trainer
+from teachaugment.networks import frozen
 
 CPU = torch.device("cpu")
 TINY = {

@@ -13,6 +13,7 @@ AUGMENTERS = Table(
     "augmenter",
     __name__,
     {
+        "operations": Entry("one_operation:OneOperation", "one operation of RandAugment for each image"),
         "neural": Entry("neural:NeuralAugmenter", "the paper's networks: colour, then geometry"),
         "dda": Entry("rivals.dda:DDAAugmenter", "Faster AutoAugment's differentiable operations"),
         "online": Entry("rivals.online:OnlineAugmenter", "OnlineAugment's networks"),

@@ -39,6 +39,7 @@ class Augmenter(nn.Module):
 
     name: ClassVar[str]
     bends: ClassVar[bool] = False  # whether the warp follows the image and is no matrix
+    learns: ClassVar[bool] = True  # whether it has parameters, which the gradient of an objective moves
     settings: Settings
 
     def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Any:

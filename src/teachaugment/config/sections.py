@@ -12,7 +12,7 @@ from teachaugment.objectives import OBJECTIVES
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import HELD_OUT, TASKS
 
-_OURS = Hyperparameters()  # whose defaults are the settings'
+_OURS = Hyperparameters(augmenter="neural")  # whose defaults are the settings'
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,9 @@ class TeachConfig:
     augmenter: str = setting(
         _OURS.augmenter,
         "what learns to augment",
-        choices=AUGMENTERS,
+        choices=tuple(name for name in AUGMENTERS if name != "operations"),
     )
+    governed: bool = setting(False, "bound its strength by what the target masters, as adaptive does")
     begin: float = setting(
         0.0, "share of the training after which learned augmentation begins: first a new head is fitted", low=0, below=1
     )

@@ -15,6 +15,7 @@ from teachaugment.data.splits import DataSet
 from teachaugment.engine import processes
 from teachaugment.engine.finite import Finite
 from teachaugment.engine.freezing import Freezing
+from teachaugment.engine.input import steps_per_epoch
 from teachaugment.engine.optim import optimizer
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.pretrained import load_teacher
@@ -94,7 +95,8 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
     def pretrained(source: str) -> nn.Module:
         return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset)).to(chosen))
 
-    setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite)
+    steps = steps_per_epoch(config, len(dataset.train)) * config.train.epochs
+    setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite, steps)
     strategy = STRATEGIES.load(config.augment.strategy)(setup)
     freezing = Freezing(target, config.optim.freeze, config.optim.freeze_norm)
     return Trainer(config, task, dataset, target, update, strategy, chosen, precision, finite, freezing)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -11,6 +10,7 @@ from torch import nn
 
 from teachaugment import distributed
 from teachaugment.batch import Batch
+from teachaugment.networks import evaluating
 from teachaugment.tasks.task import Meter, ReferringMeter, Task
 
 
@@ -48,19 +48,6 @@ def total(meter: Meter) -> dict[str, Any]:
 def sums(meter: Meter) -> dict[str, torch.Tensor]:
     """All that has been counted, by name: the tensors themselves."""
     return {name: value for name, value in vars(meter).items() if isinstance(value, torch.Tensor)}
-
-
-@contextmanager
-def evaluating(*models: nn.Module) -> Iterator[None]:
-    """The models in eval mode, and afterwards each of their modules in the mode it was in."""
-    modes = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:

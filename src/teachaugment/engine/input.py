@@ -17,6 +17,11 @@ from teachaugment.data.streamed import StreamedSplit
 SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
 
 
+def steps_per_epoch(config: Config, images: int) -> int:
+    """Steps of one pass over so many training images, in all processes together."""
+    return max(1, images // (config.train.batch_size * config.train.accumulate * distributed.world()))
+
+
 def one_pass(
     config: Config,
     data: Split | StreamedSplit,

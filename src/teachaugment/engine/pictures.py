@@ -6,8 +6,8 @@ import torch
 
 from teachaugment.batch import Batch
 from teachaugment.data.loader import batches
-from teachaugment.engine.evaluate import evaluating
 from teachaugment.engine.trainer import Trainer
+from teachaugment.networks import evaluating
 from teachaugment.seeds import derive
 from teachaugment.show.pictures import Picture
 

@@ -16,10 +16,10 @@ from teachaugment.data.files import AnyImage, Preparation
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.data.torchvision import IMAGENET_CENTRE
 from teachaugment.engine import build, checkpoint, directory
-from teachaugment.engine.evaluate import evaluating
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.trainer import STRATEGY_KEYS
 from teachaugment.errors import UserError
+from teachaugment.networks import evaluating
 from teachaugment.tasks import TASKS
 from teachaugment.tasks.prediction import Prediction
 from teachaugment.tasks.task import Task

@@ -30,7 +30,7 @@ from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
 from teachaugment.engine.finite import Finite
 from teachaugment.engine.freezing import Freezing
-from teachaugment.engine.input import one_pass, slow_input
+from teachaugment.engine.input import one_pass, slow_input, steps_per_epoch
 from teachaugment.engine.interrupts import Interrupts
 from teachaugment.engine.optim import default_milestones, learning_rate
 from teachaugment.engine.precision import Precision
@@ -79,7 +79,7 @@ class Trainer:
 
     @property
     def steps_per_epoch(self) -> int:
-        return max(1, len(self.data.train) // self.images_per_step)
+        return steps_per_epoch(self.config, len(self.data.train))
 
     @property
     def images_per_step(self) -> int:

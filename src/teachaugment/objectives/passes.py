@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-Loss = Callable[[Any, Any], Tensor]  # (output, label) -> scalar
+from teachaugment.losses import Loss
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, Tensor]) -> Policy:
     augmenter.load_state_dict(weights)
     return Policy(
         augmenter,
+        found=header.get("strength", 1.0),  # version 0.1 knew no other
         replay=_snapshots(augmenter, header["snapshots"], tensors),
         classes=_names(header["classes"]),
         normalization=header["normalization"],

@@ -42,6 +42,7 @@ class Policy(nn.Module):
     with anything else it is a torchvision v2 transform of that sample, as :mod:`~teachaugment.policy.transform` says.
 
     augmenter:      what was learned.
+    found:          how strong the training let it be; 1: nothing bounded it. ``strength`` is a share of this.
     replay:         earlier augmenters; each draw then takes one of them, as the target's training did.
     classes:        the names of the classes it was learned on.
     normalization:  mean and standard deviation of the images it was learned on: what the target was normalised with.
@@ -54,6 +55,7 @@ class Policy(nn.Module):
         self,
         augmenter: Augmenter,
         *,
+        found: float = 1.0,
         replay: Replay | None = None,
         classes: Sequence[str] | None = None,
         normalization: Mapping[str, Sequence[float]] | None = None,
@@ -67,7 +69,9 @@ class Policy(nn.Module):
         self.classes = None if classes is None else list(classes)
         self.normalization = None if normalization is None else {k: list(v) for k, v in normalization.items()}
         self.provenance = {"version": __version__, **(provenance or {})}
-        self.strength = 1.0
+        if not (isinstance(found, (int, float)) and 0 <= found <= 1):
+            raise UserError(f"the strength of a policy is a number from 0 to 1, not {found!r}")
+        self.found = self.strength = float(found)
         self.context: int | None = None  # the class to augment as, whatever the label
         self.labels = known  # how many classes the labels number
         self.register_buffer("translation", None, persistent=False)
@@ -91,7 +95,7 @@ class Policy(nn.Module):
         """Set how it is used; see :func:`load_policy`. Returns itself."""
         if not (isinstance(strength, (int, float)) and 0 <= strength <= 1):
             raise UserError(f"strength must be a number from 0 (no change) to 1 (as learned), not {strength!r}")
-        self.strength, self.context = float(strength), self._class(context)
+        self.strength, self.context = float(strength) * self.found, self._class(context)
         known = self.augmenter.settings.classes
         self.labels = known if classes is None else len(classes)
         self.translation = None
@@ -192,6 +196,7 @@ class Policy(nn.Module):
             "kind": self.augmenter.name,
             "augmenter": self.augmenter.describe(),
             "ranges": self.augmenter.ranges(),
+            "strength": self.found,
             "context": "class" if self.augmenter.settings.classes else None,
             "classes": self.classes,
             "normalization": self.normalization,

@@ -13,6 +13,10 @@ class StrategyEntry(Entry):
     has_teacher: bool = False  # a run of it has a second network, worth evaluating
 
 
+def _learned(function: str, help: str) -> StrategyEntry:
+    return StrategyEntry(f"learned:{function}", help, learns=True, has_teacher=True)
+
+
 def _torchvision(help: str) -> StrategyEntry:
     return StrategyEntry("published:from_torchvision", help)
 
@@ -26,9 +30,13 @@ STRATEGIES: Table[StrategyEntry] = Table(
     "strategy",
     __name__,
     {
-        "teachaugment": StrategyEntry(
-            "learned:learned", "the paper's: learned while the model trains", learns=True, has_teacher=True
+        "adaptive": StrategyEntry(
+            "learned:adaptive",
+            "an operation per image, as strong as the model can bear",
+            learns=True,
+            has_teacher=True,
         ),
+        "teachaugment": _learned("learned", "the paper's: learned while the model trains"),
         "policy": StrategyEntry("policy:policy", "a policy that an earlier run has learned"),
         "none": StrategyEntry(_FIXED, "flip, crop and Cutout as they are set, and nothing besides"),
         "unaugmented": StrategyEntry(_FIXED, "no augmentation at all"),
@@ -45,4 +53,4 @@ STRATEGIES: Table[StrategyEntry] = Table(
         "consistency-mse": _consistency("the same by squared error"),
     },
 )
-DEFAULT = "teachaugment"
+DEFAULT = "adaptive"

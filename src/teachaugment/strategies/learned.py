@@ -1,4 +1,4 @@
-"""The strategy ``teachaugment``: Algorithm 1 in a training run."""
+"""The strategies ``adaptive`` and ``teachaugment``: the class TeachAugment in a training run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,41 @@ from teachaugment.policy.policy import Policy
 from teachaugment.strategies.strategy import Guard, Setup, Strategy
 
 
+def adaptive(setup: Setup) -> Learned:
+    """One operation for each image, as strong as the target can bear."""
+    t = setup.config.teach
+    h = Hyperparameters(
+        ema_decay=t.ema_decay,
+        ema_warmup=t.ema_warmup,
+        teacher_statistics=t.teacher_statistics,
+        seed=setup.config.seed,
+    )
+    return Learned(following(setup, h), setup.guard)
+
+
 def learned(setup: Setup) -> Learned:
+    """Algorithm 1."""
     config, t = setup.config, setup.config.teach
-    teaching = setup.task.teaching(config)
-    teach = TeachAugment(
-        setup.target,
-        channels=setup.data.channels,
-        normalize=setup.task.normalize,
+    teach = following(
+        setup,
+        hyperparameters(t, config.train.epochs, seed=config.seed, at_once=config.train.batch_size),
         objective=OBJECTIVES.load(t.objective),
         teacher=setup.pretrained(t.teacher) if t.teacher else None,
-        hyperparameters=hyperparameters(t, config.train.epochs, seed=config.seed, at_once=config.train.batch_size),
-        **teaching,
     )
     return Learned(teach, setup.guard, t.begin)
+
+
+def following(setup: Setup, h: Hyperparameters, **own: Any) -> TeachAugment:
+    """TeachAugment as it follows the training of this target."""
+    of_task = {"normalize": setup.task.normalize, **setup.task.teaching(setup.config)}
+    return TeachAugment(
+        setup.target,
+        channels=setup.data.channels,
+        total_steps=setup.total_steps,
+        hyperparameters=h,
+        **of_task,
+        **own,
+    )
 
 
 def hyperparameters(t: TeachConfig, epochs: int, **own: Any) -> Hyperparameters:
@@ -88,7 +110,8 @@ class Learned(Strategy):
         return self.teach.current(batch, generator)
 
     def learned(self) -> dict[str, float]:
-        return self.teach.probabilities()
+        governor = self.teach.governor
+        return {**({} if governor is None else governor.numbers()), **self.teach.probabilities()}
 
     def policies(self, **about: Any) -> list[Policy]:
         return self.teach.policies(**about)

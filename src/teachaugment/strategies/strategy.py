@@ -45,6 +45,7 @@ class Setup:
     device: torch.device
     pretrained: Callable[[str], nn.Module]  # a teacher by the name of its run, its checkpoint or its network
     guard: Guard
+    total_steps: int = 0  # of the whole training
 
     @property
     def name(self) -> str:

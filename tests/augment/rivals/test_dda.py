@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from teachaugment.augment.operations import AFFINE, COLOR, OPERATIONS
 from teachaugment.augment.rivals import dda
 from teachaugment.augment.rivals.dda import MAGNITUDE, PLACE, DDAAugmenter
-from teachaugment.augment.rivals.operations import AFFINE, COLOR, OPERATIONS
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.replay import CHUNK, Replay
 

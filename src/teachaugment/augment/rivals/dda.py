@@ -23,7 +23,7 @@ from teachaugment.augment import augmenter
 from teachaugment.augment.augmenter import Augmenter, in_full_precision
 from teachaugment.augment.functional import bernoulli, straight_through, warp_mask
 from teachaugment.augment.mlp import Sources
-from teachaugment.augment.rivals.operations import (
+from teachaugment.augment.operations import (
     AFFINE,
     COLOR,
     CUTOUT,

@@ -14,8 +14,8 @@ from teachaugment.commands.report import transform
 from teachaugment.commands.report.frames import Film, film
 from teachaugment.commands.report.transform import Quantity
 from teachaugment.data.loader import batches
-from teachaugment.engine.evaluate import evaluating
 from teachaugment.engine.trainer import Trainer
+from teachaugment.networks import evaluating
 from teachaugment.seeds import derive
 
 LARGE = 128 * 128  # pixels of an image; of larger ones fewer are looked at

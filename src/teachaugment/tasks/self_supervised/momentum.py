@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from teachaugment import distributed
-from teachaugment.algorithm import frozen
 from teachaugment.batch import Batch
 from teachaugment.config.sections import Config
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.models.simsiam import Embedding
+from teachaugment.networks import frozen
 from teachaugment.seeds import generator
 from teachaugment.tasks.self_supervised.simsiam import Pair, SelfSupervised, distance
 from teachaugment.tasks.task import Network

@@ -1,0 +1,137 @@
+"""How strong the augmentation may be: found while the target trains, from how well it masters its training images.
+
+Mastery is the share of the training images that the target recognises, the mean of the classes; a few of them are
+looked at now and then, as they are and as they are augmented at the moment. The strength rises while both hold, and
+falls otherwise:
+
+    1.  of the augmented images the target masters nearly as many as of the plain ones (``RATIO``);
+    2.  of the plain ones it masters as many as may be asked of it at this point of the training (``ASKED``).
+
+So a network that has room left gets all that it can bear, and one that does not master its training images yet, or
+never will, trains on them as they are. Towards the end of the training the strength goes to zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from teachaugment import distributed
+from teachaugment.batch import Batch
+
+RATIO = 0.9  # of the plain images' mastery that the augmented ones must reach
+ASKED = 0.9  # of the plain images at the end of the training; before it, this times the root of its progress
+MARGIN = 0.05  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
+RISE = 0.15  # of the training, in which the strength rises from 0 to 1 at full pace
+FALL = 2.0  # times as fast
+FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
+IMAGES = 16  # that a measurement looks at
+EVERY = 2  # steps between two measurements
+MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
+UNKNOWN = 2000  # steps that a training is taken to have where nobody says it
+
+
+class Governor:
+    """The strength, from 0 to 1, of one training.
+
+    total: the steps of the whole training. None: it is not known; then the strength moves as in one of ``UNKNOWN``
+           steps and does not go to zero at the end.
+    """
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total, self.finishes = total or UNKNOWN, total is not None
+        self.strength, self.steps = 0.0, 0
+        self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
+        self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
+        self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
+
+    @property
+    def progress(self) -> float:
+        return min(1.0, self.steps / self.total)
+
+    @property
+    def now(self) -> float:
+        """The strength of the coming step."""
+        return self.strength * (min(1.0, (1 - self.progress) / FINISH) if self.finishes else 1.0)
+
+    def step(self, batch: Batch, augment: Callable[[Batch], Batch], mastered: Callable[[Batch], Tensor]) -> None:
+        """After each update of the target: now and then, see how well it masters some of the images that it was updated
+        on, as they were before augmentation and augmented anew."""
+        if self.steps % EVERY == 0:
+            few = batch[:IMAGES]
+            augmented, plain = augment(few), mastered(few)
+            self.observe(plain, plain if augmented is few else mastered(augmented))
+        self.steps += 1
+
+    def observe(self, plain: Tensor, augmented: Tensor) -> None:
+        """Take a measurement, [right or seen, classes] each, and decide by the one before: no device is waited for."""
+        fresh = torch.stack([plain, augmented])
+        distributed.sum_([fresh])
+        self.counts = fresh if self.counts is None else MEMORY * self.counts + fresh
+        if self.coming is not None:
+            self.decide(*self.coming.values())
+        self.coming = Later(mean_recall(self.counts))
+
+    def decide(self, plain: float, augmented: float) -> None:
+        """Move the strength by what has been mastered; towards the end it stays where it is."""
+        self.mastery = (plain, augmented)
+        if self.finishes and self.progress > 1 - FINISH:
+            return
+        pace = min(1.0, *(margin / MARGIN for margin in self.margins()))
+        self.strength += max(-FALL, pace) * EVERY / (RISE * self.total)
+        self.strength = min(1.0, max(0.0, self.strength))
+
+    def margins(self) -> tuple[float, float]:
+        """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
+        plain, augmented = self.mastery
+        return augmented / max(plain, 1e-6) - RATIO, plain - self.asked
+
+    @property
+    def asked(self) -> float:
+        return ASKED * self.progress**0.5
+
+    def numbers(self) -> dict[str, float]:
+        """What a log has of it."""
+        return {"strength": self.strength, "plain_mastery": self.mastery[0], "augmented_mastery": self.mastery[1]}
+
+    def state_dict(self) -> dict[str, Any]:
+        coming = None if self.coming is None else self.coming.values()
+        return {
+            "strength": self.strength,
+            "steps": self.steps,
+            "counts": self.counts,
+            "coming": coming,
+            "mastery": list(self.mastery),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        self.strength, self.steps = float(state["strength"]), int(state["steps"])
+        self.counts = None if state["counts"] is None else state["counts"].to(device)
+        self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
+        plain, augmented = state["mastery"]
+        self.mastery = (float(plain), float(augmented))
+
+
+def mean_recall(counts: Tensor) -> Tensor:
+    """Of counts [..., right or seen, classes]: the mean over the classes that have been seen."""
+    right, seen = counts.unbind(-2)
+    there = seen > 1e-6
+    return (right / seen.clamp_min(1e-6) * there).sum(-1) / there.sum(-1).clamp_min(1)
+
+
+class Later:
+    """Numbers on their way from a device to the host: whoever asks for them a few steps later does not wait."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self.host = numbers.detach().to("cpu", non_blocking=True)
+        self.ready = torch.cuda.Event() if numbers.is_cuda else None
+        if self.ready is not None:
+            self.ready.record()
+
+    def values(self) -> list[float]:
+        if self.ready is not None:
+            self.ready.synchronize()
+        return self.host.tolist()
