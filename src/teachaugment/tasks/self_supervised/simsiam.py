@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from teachaugment import data
@@ -34,6 +35,14 @@ def distance(views: Pair, others: Pair) -> Tensor:
     """The symmetrised negative cosine: the prediction of each view against the projection of the other one."""
     first = negative_cosine(views[0].prediction, others[1].projection)
     return (first + negative_cosine(views[1].prediction, others[0].projection)) / 2
+
+
+def found_again(outputs: Pair, _: Any) -> Tensor:
+    """Mastery without labels: how many images have their other view as their nearest neighbour among all of these."""
+    first, second = (F.normalize(output.projection.float(), dim=1) for output in outputs)
+    nearest = (first @ second.mT).argmax(1)
+    right = (nearest == torch.arange(len(nearest), device=nearest.device)).sum()
+    return torch.stack([right, torch.full_like(right, len(nearest))]).to(torch.float32)[:, None]
 
 
 class SelfSupervised(Task):
@@ -109,7 +118,7 @@ class SelfSupervised(Task):
             raise UserError(f"--teacher is not for {config.task}, whose teacher is the moving average")
         if config.teach.objective == "pointaugment":
             raise UserError(f"teach.objective pointaugment needs classes, and {config.task} has none")
-        return {"views": VIEWS, "loss": lambda outputs, _: distance(outputs, outputs)}
+        return {"views": VIEWS, "loss": lambda outputs, _: distance(outputs, outputs), "mastery": found_again}
 
     # --- one training step ---------------------------------------------------------------------------------------
 
