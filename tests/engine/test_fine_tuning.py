@@ -30,9 +30,13 @@ TINY = {
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory) -> Path:
     """As if another training on seven classes had left them."""
-    path = tmp_path_factory.mktemp("weights") / "earlier.safetensors"
-    save_file(models.create("cnn-4", 7).state_dict(), path)
-    return path
+    return saved(tmp_path_factory.mktemp("weights"), 7)
+
+
+def saved(folder: Path, classes: int) -> Path:
+    torch.manual_seed(0)
+    save_file(models.create("cnn-4", classes).state_dict(), folder / "earlier.safetensors")
+    return folder / "earlier.safetensors"
 
 
 def tiny(weights: Path, **changed: Any) -> Config:
@@ -132,8 +136,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(weights, tmp_path, monkeypat
     assert metrics[0] == metrics[1]
 
 
-def test_patience_ends_a_run_that_gets_no_better(weights, tmp_path):
-    path = tmp_path / "run"
+def test_patience_ends_a_run_that_gets_no_better(tmp_path):
+    path, weights = tmp_path / "run", saved(tmp_path, 10)  # with a head for these classes: predictions stay as they are
     config = tiny(weights, output=str(path), train__epochs=9, train__patience=2, optim__lr=1e-20, optim__freeze=-1)
     metrics = train(config)
     assert metrics["epoch"] == 3 and metrics["best"]["epoch"] == 1
