@@ -21,7 +21,11 @@ from teachaugment.tasks.task import Task
 
 def settings(base: Mapping[str, Any], changed: Mapping[str, Any]) -> Config:
     """A configuration from ``base`` and from changes whose names have ``__`` in place of the dot."""
-    values = {**base, **{key.replace("__", "."): value for key, value in changed.items()}}
+    values = {
+        "augment.strategy": "teachaugment",
+        **base,
+        **{key.replace("__", "."): value for key, value in changed.items()},
+    }
     return resolve(Layer(values, {key: f"--{key}" for key in values}))
 
 

@@ -54,7 +54,7 @@ def train(teach, target, steps, seed=0, epoch_length=4):
 def test_an_augmenter_step_leaves_target_and_teacher_bit_identical(mode):
     target = network()
     getattr(target, mode)()
-    teach = TeachAugment(target, num_classes=4)
+    teach = TeachAugment(target, num_classes=4, augmenter="neural")
     before = state_of(target, teach.teacher.model)
     teach.update_augmenter(Batch(*images()))
     assert same(before, state_of(target, teach.teacher.model))
@@ -72,7 +72,7 @@ def test_frozen_gives_gradients_to_the_image_alone():
 
 
 def test_the_augmenter_is_updated_every_n_inner_steps():
-    teach = TeachAugment(network(), num_classes=4, n_inner=3)
+    teach = TeachAugment(network(), num_classes=4, n_inner=3, augmenter="neural")
     x, y = images()
     assert [teach.step(x, y) is not None for _ in range(7)] == [False, False, True, False, False, True, False]
 
@@ -82,7 +82,7 @@ def test_an_update_in_parts_adds_up_the_gradients_of_the_parts():
     x, y = images(10)
 
     def gradient(weights, at_once=None):
-        teach = TeachAugment(target, num_classes=4, at_once=at_once)
+        teach = TeachAugment(target, num_classes=4, at_once=at_once, augmenter="neural")
         if at_once is not None:
             teach.update_augmenter(Batch(x, y))
             return [p.grad for p in teach.augmenter.parameters()]
@@ -102,7 +102,7 @@ def test_the_augmenter_is_updated_on_the_given_share_of_the_batch():
         seen.append(len(batch))
         return model(batch.image)
 
-    teach = TeachAugment(network(), num_classes=4, n_inner=1, fraction=0.3, forward=forward)
+    teach = TeachAugment(network(), num_classes=4, n_inner=1, fraction=0.3, forward=forward, augmenter="neural")
     teach.step(*images(10))
     teach.step(*images(5))  # never on one image alone, of which batch norm knows no variance
     assert seen == [3, 3, 2, 2]  # target and teacher
@@ -110,7 +110,7 @@ def test_the_augmenter_is_updated_on_the_given_share_of_the_batch():
 
 def test_everything_learns():
     target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1)
+    teach = TeachAugment(target, num_classes=4, n_inner=1, augmenter="neural")
     before = copy.deepcopy(teach.augmenter.state_dict())
     train(teach, target, 5)
     for name, value in teach.augmenter.state_dict().items():
@@ -118,7 +118,7 @@ def test_everything_learns():
 
 
 def test_a_snapshot_enters_the_replay_every_n_buffer_epochs():
-    teach = TeachAugment(network(), num_classes=4, n_buffer=2)
+    teach = TeachAugment(network(), num_classes=4, n_buffer=2, augmenter="neural")
     for expected in (0, 1, 1, 2):
         teach.end_epoch()
         assert len(teach.replay) == expected
@@ -126,7 +126,7 @@ def test_a_snapshot_enters_the_replay_every_n_buffer_epochs():
 
 def test_augmenting_needs_no_gradient_and_keeps_range_and_shape():
     target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1)
+    teach = TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1, augmenter="neural")
     train(teach, target, 8)
     x, y = images(7)
     out = teach(x, y)
@@ -136,7 +136,7 @@ def test_augmenting_needs_no_gradient_and_keeps_range_and_shape():
 
 def test_two_draws_of_one_step_differ():
     target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1)
+    teach = TeachAugment(target, num_classes=4, n_inner=1, augmenter="neural")
     train(teach, target, 4)
     x, y = images()
     assert not torch.equal(teach(x, y), teach(x, y))
@@ -146,16 +146,16 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit():
     torch.manual_seed(0)
     target = network().eval()  # eval: the loop's own dropout would need its generator restored by the loop
     whole, part = copy.deepcopy(target), copy.deepcopy(target)
-    a = TeachAugment(whole, num_classes=4, n_inner=2, n_buffer=1)
+    a = TeachAugment(whole, num_classes=4, n_inner=2, n_buffer=1, augmenter="neural")
     train(a, whole, 6)
     train(a, whole, 7, seed=1)
 
-    b = TeachAugment(part, num_classes=4, n_inner=2, n_buffer=1)
+    b = TeachAugment(part, num_classes=4, n_inner=2, n_buffer=1, augmenter="neural")
     train(b, part, 6)
     saved, weights = copy.deepcopy(b.state_dict()), copy.deepcopy(part.state_dict())
     resumed = network().eval()
     resumed.load_state_dict(weights)
-    c = TeachAugment(resumed, num_classes=4, n_inner=2, n_buffer=1, seed=99)
+    c = TeachAugment(resumed, num_classes=4, n_inner=2, n_buffer=1, seed=99, augmenter="neural")
     c.load_state_dict(saved)
     train(c, resumed, 7, seed=1)
 
@@ -166,7 +166,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit():
 
 
 def test_state_holds_only_plain_data_and_tensors(tmp_path):
-    teach = TeachAugment(network(), num_classes=4, n_inner=1, n_buffer=1)
+    teach = TeachAugment(network(), num_classes=4, n_inner=1, n_buffer=1, augmenter="neural")
     teach.step(*images())
     teach.end_epoch()
     torch.save(teach.state_dict(), tmp_path / "t.pt")
@@ -180,8 +180,8 @@ def test_each_technique_can_be_switched_off_alone(off):
     torch.manual_seed(1)
     x, y = images(64)
     target = network().eval()
-    plain = TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1)
-    without = TeachAugment(target, num_classes=4, **{"n_inner": 1, "n_buffer": 1, **off})
+    plain = TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1, augmenter="neural")
+    without = TeachAugment(target, num_classes=4, **{"n_inner": 1, "n_buffer": 1, **off}, augmenter="neural")
     for teach in (plain, without):
         for _ in range(4):
             teach.step(x, y)
@@ -193,7 +193,9 @@ def test_each_technique_can_be_switched_off_alone(off):
 
 def test_multi_label_and_other_losses_work_by_passing_a_function():
     target = network()
-    teach = TeachAugment(target, num_classes=4, loss=F.binary_cross_entropy_with_logits, n_inner=1, n_buffer=1)
+    teach = TeachAugment(
+        target, num_classes=4, loss=F.binary_cross_entropy_with_logits, n_inner=1, n_buffer=1, augmenter="neural"
+    )
     x, y = torch.rand(6, 3, 12, 12), torch.randint(0, 2, (6, 4)).float()
     for _ in range(3):
         measured = teach.step(x, y)
@@ -214,13 +216,15 @@ def test_a_target_with_an_unusual_output_works_with_its_own_loss():
     def loss(output, label):
         return F.mse_loss(output["value"], label)
 
-    teach = TeachAugment(Regressor(), loss=loss, n_inner=1)
+    teach = TeachAugment(Regressor(), loss=loss, n_inner=1, augmenter="neural")
     assert teach.step(torch.rand(4, 3, 12, 12), torch.rand(4))["objective"].isfinite()
 
 
 def test_masks_travel_with_the_images():
     target = nn.Sequential(nn.Conv2d(3, 4, 1))
-    teach = TeachAugment(target, loss=lambda z, y: F.cross_entropy(z, y, ignore_index=255), n_inner=1)
+    teach = TeachAugment(
+        target, loss=lambda z, y: F.cross_entropy(z, y, ignore_index=255), n_inner=1, augmenter="neural"
+    )
     batch = Batch(torch.rand(4, 3, 12, 12), mask=torch.randint(0, 4, (4, 12, 12)))
     assert teach.step(batch)["objective"].isfinite()
     assert teach.augment(batch).mask.shape == (4, 12, 12)
@@ -230,7 +234,7 @@ def test_a_pretrained_teacher_stays_as_it_is():
     teacher = network()
     before = state_of(teacher)
     target = network()
-    teach = TeachAugment(target, num_classes=4, teacher=teacher, n_inner=1)
+    teach = TeachAugment(target, num_classes=4, teacher=teacher, n_inner=1, augmenter="neural")
     train(teach, target, 3)
     assert same(before, state_of(teach.teacher.model))
 
@@ -240,14 +244,14 @@ def test_the_augmenter_does_not_depend_on_the_global_random_state():
     results = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        teach = TeachAugment(target, num_classes=4, n_inner=1, seed=5)
+        teach = TeachAugment(target, num_classes=4, n_inner=1, seed=5, augmenter="neural")
         teach.step(*batch)
         results.append(state_of(teach.augmenter))
     assert same(*results)
 
 
 def test_autocast_around_the_step_works():
-    teach = TeachAugment(network(), num_classes=4, n_inner=1)
+    teach = TeachAugment(network(), num_classes=4, n_inner=1, augmenter="neural")
     with torch.autocast("cpu", torch.bfloat16):
         assert teach.step(*images())["objective"].isfinite()
 
@@ -271,7 +275,7 @@ def test_unwrap_finds_the_module_inside_a_wrapper():
 )
 def test_a_first_batch_that_cannot_be_right_is_refused_in_one_line(x, y, message):
     with pytest.raises(UserError, match=message) as caught:
-        TeachAugment(network(), num_classes=4)(x, y)
+        TeachAugment(network(), num_classes=4, augmenter="neural")(x, y)
     assert "\n" not in str(caught.value)
 
 
@@ -279,7 +283,7 @@ def test_only_pointaugment_asks_for_the_images_as_they_were(monkeypatch):
     calls = []
     monkeypatch.setattr(TeachAugment, "plain", lambda self, batch: calls.append(1) or plain(self, batch))
     for objective in (teach_augment, adversarial, point_augment):
-        teach = TeachAugment(network(), num_classes=4, objective=objective)
+        teach = TeachAugment(network(), num_classes=4, objective=objective, augmenter="neural")
         batch = Batch(*images())
         before = [p.clone() for p in teach.augmenter.parameters()]
         measured = teach.update_augmenter(batch)
@@ -290,7 +294,7 @@ def test_only_pointaugment_asks_for_the_images_as_they_were(monkeypatch):
 
 def test_the_plain_pass_changes_nothing_and_has_no_gradient():
     target = network()
-    teach = TeachAugment(target, num_classes=4)
+    teach = TeachAugment(target, num_classes=4, augmenter="neural")
     before = state_of(target)
     x, y = images()
     output, label = teach.plain(Batch(x.requires_grad_(), y))
@@ -306,7 +310,7 @@ def test_the_colour_distance_is_that_of_what_the_network_sees(deviation):
     x, y = images()
 
     def distance(normalize):
-        teach = TeachAugment(network(), num_classes=4, normalize=normalize)
+        teach = TeachAugment(network(), num_classes=4, normalize=normalize, augmenter="neural")
         with torch.no_grad():
             for name, parameter in teach.augmenter.named_parameters():
                 if ".last." in name:
@@ -321,7 +325,9 @@ def test_the_colour_distance_is_that_of_what_the_network_sees(deviation):
 def test_the_colour_distance_of_version_0_1_is_that_of_the_images():
     x, y = images()
     found = [
-        TeachAugment(network(), num_classes=4, normalize=normalize, color_space="image", n_inner=1).step(x, y)
+        TeachAugment(
+            network(), num_classes=4, normalize=normalize, color_space="image", n_inner=1, augmenter="neural"
+        ).step(x, y)
         for normalize in (None, lambda image: image / 0.1)
     ]
     assert found[0]["color_distance"] == found[1]["color_distance"]
@@ -329,7 +335,7 @@ def test_the_colour_distance_of_version_0_1_is_that_of_the_images():
 
 def test_search_ranges_dropout_noise_and_temperature_reach_the_augmenter():
     own = {"scale_width": 0.4, "shift_width": 0.2, "affine_width": 1.0, "noise": 16, "dropout": 0.5, "temperature": 0.1}
-    teach = TeachAugment(network(), num_classes=4, **own, normalizer="all")
+    teach = TeachAugment(network(), num_classes=4, **own, normalizer="all", augmenter="neural")
     assert {name: getattr(teach.augmenter.settings, name) for name in own} == own
     assert teach.augmenter.ranges() == {"scale": [0.8, 1.2], "shift": [-0.1, 0.1], "affine": [-0.5, 0.5]}
     assert teach.augmenter.colors.rgb.normalized and teach.augmenter.geometry.noise.kept == 256
@@ -340,7 +346,7 @@ def test_search_ranges_dropout_noise_and_temperature_reach_the_augmenter():
 @pytest.mark.parametrize("name", ["context", "normalizer", "color_space", "teacher_statistics"])
 def test_a_choice_that_is_none_is_refused_in_one_line(name):
     with pytest.raises(UserError, match=f"{name} must be one of .*, not 'both'"):
-        TeachAugment(network(), num_classes=4, **{name: "both"})
+        TeachAugment(network(), num_classes=4, **{name: "both"}, augmenter="neural")
 
 
 def test_the_augmenter_may_learn_from_images_of_its_own():
@@ -351,7 +357,7 @@ def test_the_augmenter_may_learn_from_images_of_its_own():
         seen.append(batch.image.mean().item())
         return model(batch.image)
 
-    teach = TeachAugment(network(), num_classes=4, n_inner=3, forward=forward)
+    teach = TeachAugment(network(), num_classes=4, n_inner=3, forward=forward, augmenter="neural")
     (x, y), due = images(), []
     for _ in range(7):
         due.append(teach.due)

@@ -20,7 +20,18 @@ FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*
 MAX_LINES = 320
 
 # The root of the package is the paper, and the few words that all rooms share.
-PAPER = {"algorithm", "batch", "hyperparameters", "losses", "replay", "teachers", "view"}
+PAPER = {
+    "algorithm",
+    "batch",
+    "governor",
+    "hyperparameters",
+    "losses",
+    "mastery",
+    "networks",
+    "replay",
+    "teachers",
+    "view",
+}
 WORDS = {"__init__", "__main__", "distributed", "errors", "files", "progress", "seeds", "tables"}
 # The rooms whose ``__init__`` is a table of names, which may be read without entering the room.
 TABLES = {"augment", "commands", "data", "models", "objectives", "strategies", "tasks"}

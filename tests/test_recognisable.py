@@ -51,7 +51,9 @@ def test_without_the_teachers_term_the_same_training_destroys_images_with_it_it_
     recognised = {}
     for objective in (teach_augment, adversarial):
         target = copy.deepcopy(start)
-        teach = TeachAugment(target, num_classes=10, normalize=normalize, objective=objective, n_inner=1, n_buffer=0)
+        teach = TeachAugment(
+            target, num_classes=10, normalize=normalize, objective=objective, n_inner=1, n_buffer=0, augmenter="neural"
+        )
         train(target, images, labels, 120, teach)
         with torch.no_grad():
             teach.augmenter.log_odds.fill_(20.0)  # look at augmented images only

@@ -16,7 +16,7 @@ from teachaugment.tasks.self_supervised.simsiam import distance
 
 def views(target: nn.Module, loss=distance, **settings) -> TeachAugment:
     """Two views, whose outputs are compared with each other."""
-    return TeachAugment(target, views=2, loss=lambda outputs, _: loss(outputs, outputs), **settings)
+    return TeachAugment(target, views=2, loss=lambda outputs, _: loss(outputs, outputs), **settings, augmenter="neural")
 
 
 def against(network: nn.Module, loss=distance):
@@ -182,7 +182,9 @@ def test_there_may_be_three_views():
         return distance((first, second), (first, second)) + distance((second, third), (second, third))
 
     image = torch.rand(8, 3, 12, 12)
-    teach, again = (TeachAugment(network(), views=3, loss=apart, n_inner=1, n_buffer=1, seed=k) for k in (0, 1))
+    teach, again = (
+        TeachAugment(network(), views=3, loss=apart, n_inner=1, n_buffer=1, seed=k, augmenter="neural") for k in (0, 1)
+    )
     batch = Batch(image, others=(image, image))
     assert teach.step(batch)["objective"].isfinite() and teach.step(image, image, image)["objective"].isfinite()
     teach.end_epoch()

@@ -77,11 +77,13 @@ def test_snapshots_keep_the_biases_of_their_time():
 
 
 def test_without_context_an_augmenter_does_not_know_the_classes():
-    teach = TeachAugment(torch.nn.Linear(1, 1), num_classes=4, context="none")
+    teach = TeachAugment(torch.nn.Linear(1, 1), num_classes=4, context="none", augmenter="neural")
     assert teach.augmenter.settings.classes is None and teach.augmenter.log_odds.shape == (1, 2)
     assert teach.augmenter.colors.rgb.context is None
 
 
 def test_a_file_that_says_nothing_has_the_context_of_version_0_1():
     assert NeuralAugmenter(3, 4).colors.rgb.context.shape == (4, 3)
-    assert TeachAugment(torch.nn.Linear(1, 1), num_classes=4).augmenter.colors.rgb.context.shape == (4, 128)
+    assert TeachAugment(
+        torch.nn.Linear(1, 1), num_classes=4, augmenter="neural"
+    ).augmenter.colors.rgb.context.shape == (4, 128)

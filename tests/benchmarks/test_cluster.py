@@ -25,7 +25,10 @@ def counted() -> Counts:
 
 
 def test_counts_are_those_of_the_real_objects(counted):
-    target, augmenter = create("wrn-16-1", 10), TeachAugment(nn.Linear(1, 1), num_classes=10).augmenter
+    target, augmenter = (
+        create("wrn-16-1", 10),
+        TeachAugment(nn.Linear(1, 1), num_classes=10, augmenter="neural").augmenter,
+    )
     replay = Replay(augmenter)
     for _ in range(3):
         replay.push()

@@ -225,7 +225,7 @@ def test_the_class_for_your_own_loop_needs_nothing_more(tmp_path):
     def work() -> dict[str, Any]:
         torch.manual_seed(distributed.rank())  # weights differ until the network is wrapped
         model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        teach = TeachAugment(model, num_classes=4, n_inner=1, n_buffer=1)
+        teach = TeachAugment(model, num_classes=4, n_inner=1, n_buffer=1, augmenter="neural")
         network, optimizer = DistributedDataParallel(model), torch.optim.SGD(model.parameters(), 0.1)
         images, noise = torch.full((8, 3, 8, 8), 0.5), []
         for _ in range(3):

@@ -29,7 +29,7 @@ def features(name: str) -> int:
 def test_a_step_of_both_updates_at_small_size(name):
     torch.manual_seed(0)
     network, task = models.create(name, 4), Segmentation(small.dataset("abcd", (0.5,) * 3, (0.2,) * 3))
-    teach = TeachAugment(network, normalize=task.normalize, n_inner=1)
+    teach = TeachAugment(network, normalize=task.normalize, n_inner=1, augmenter="neural")
     batch = Batch(torch.rand(2, 3, 48, 40), None, torch.randint(4, (2, 48, 40)))
     loss, output, _ = small.one_step(task, network, batch, teach.augment)
     loss.backward()
@@ -63,7 +63,7 @@ def test_the_augmenters_update_has_no_use_for_the_auxiliary_head():
     batch = Batch(torch.rand(2, 3, 32, 32), None, torch.randint(3, (2, 32, 32)))
     found = []
     for _ in range(2):
-        teach = TeachAugment(network, seed=1)
+        teach = TeachAugment(network, seed=1, augmenter="neural")
         torch.manual_seed(1)  # dropout
         found.append(teach.update_augmenter(batch)["objective"])
         nn.init.normal_(network.auxiliary[-1].weight)

@@ -8,6 +8,7 @@ RandAugment's largest magnitude. It is the same for image and mask, and one pass
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -42,7 +43,7 @@ class OneOperation(Augmenter):
 
     def __init__(self, channels: int = 3, classes: int | None = None, group: int = 8) -> None:
         super().__init__()
-        self.settings = Settings(channels, None, group)
+        self.settings = replace(Settings(channels, classes, group), classes=None)
         self.register_buffer("place", torch.zeros(()), persistent=False)
 
     @property

@@ -202,7 +202,7 @@ class TeachConfig:
     augmenter: str = setting(
         _OURS.augmenter,
         "what learns to augment",
-        choices=tuple(name for name in AUGMENTERS if name != "operations"),
+        choices=AUGMENTERS,
     )
     governed: bool = setting(False, "bound its strength by what the target masters, as adaptive does")
     begin: float = setting(

@@ -13,7 +13,7 @@ from teachaugment.strategies.learned import Learned
 
 
 def test_a_snapshot_augments_as_the_augmenter_did_when_it_was_taken():
-    teach = TeachAugment(create("cnn-4", 3), num_classes=3, group=4)
+    teach = TeachAugment(create("cnn-4", 3), num_classes=3, group=4, augmenter="neural")
     smooth = F.interpolate(torch.rand(6, 3, 4, 4), 16, mode="bilinear")  # a warp of noise would magnify eight bits
     batch = Batch(smooth, torch.tensor([0, 1, 2, 0, 1, 2]))
     replay = Replay(teach.augmenter)
@@ -41,7 +41,10 @@ def test_a_snapshot_augments_as_the_augmenter_did_when_it_was_taken():
 
 
 def test_frames_come_from_all_over_the_training_and_end_now():
-    strategy = Learned(TeachAugment(create("cnn-4", 3), num_classes=3, n_buffer=2), Finite("stop", torch.device("cpu")))
+    strategy = Learned(
+        TeachAugment(create("cnn-4", 3), num_classes=3, n_buffer=2, augmenter="neural"),
+        Finite("stop", torch.device("cpu")),
+    )
     assert moments(strategy, 1) == [(1, None)]
     for _ in range(4):
         strategy.end_epoch()

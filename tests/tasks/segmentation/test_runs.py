@@ -123,7 +123,7 @@ def test_every_parameter_of_the_augmenter_gets_a_gradient_from_masks():
 
 def test_image_and_mask_receive_the_same_warp():
     """An image that shows its own mask still shows it after geometry alone."""
-    teach = TeachAugment(nn.Conv2d(3, 2, 1))
+    teach = TeachAugment(nn.Conv2d(3, 2, 1), augmenter="neural")
     nn.init.normal_(teach.augmenter.geometry.noise.last.weight, std=3)
     mask = torch.zeros(16, 40, 40, dtype=torch.int64)
     mask[:, 8:30, 5:25] = 1
@@ -138,7 +138,7 @@ def test_image_and_mask_receive_the_same_warp():
 
 def test_ones_own_loop_needs_only_batches_with_masks():
     network = nn.Conv2d(3, 4, 3, padding=1)
-    teach = TeachAugment(network, n_inner=1)
+    teach = TeachAugment(network, n_inner=1, augmenter="neural")
     batch = Batch(torch.rand(8, 3, 16, 16), None, torch.randint(4, (8, 16, 16)))
     for _ in range(3):
         seen = teach.augment(batch)

@@ -70,7 +70,7 @@ def awaken(augmenter: NeuralAugmenter, strength: float = 1.0) -> NeuralAugmenter
 
 def make_teach(target: nn.Module, classes: int, snapshots: int, device: torch.device) -> TeachAugment:
     """All techniques on, the replay filled."""
-    teach = TeachAugment(target, num_classes=classes, normalize=Normalize().to(device))
+    teach = TeachAugment(target, num_classes=classes, normalize=Normalize().to(device), augmenter="neural")
     assert isinstance(teach.augmenter, NeuralAugmenter)
     awaken(teach.augmenter)
     for _ in range(snapshots):

@@ -7,7 +7,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as tv
 
-from teachaugment.augment.rivals import operations as ops
+from teachaugment.augment import operations as ops
 
 LEVEL = 1 / 255
 
