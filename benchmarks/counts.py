@@ -47,7 +47,7 @@ def count(model: str, classes: int = 1000, size: int = 224, snapshots: int = 270
     """On the meta device, where tensors have shapes and nothing else."""
     with torch.device("meta"):
         target = create(model, classes, 3, (size, size)).train()
-        augmenter = NeuralAugmenter(**Hyperparameters().of_augmenter(3, classes))
+        augmenter = NeuralAugmenter(**Hyperparameters(augmenter="neural").of_augmenter(3, classes))
         images = torch.rand(2, 3, size, size)
         replay = Replay(augmenter)
         for _ in range(snapshots):

@@ -28,8 +28,9 @@ MARGIN = 0.05  # by which a condition must hold for the strength to rise at its 
 RISE = 0.15  # of the training, in which the strength rises from 0 to 1 at full pace
 FALL = 2.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
+LATE = 0.6  # of the training, after which the strength does not rise above what it is then: too late to learn from
 IMAGES = 16  # that a measurement looks at
-EVERY = 2  # steps between two measurements
+EVERY, MEASUREMENTS = 4, 100  # steps between two measurements: fewer, where a training would not have so many of them
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
 UNKNOWN = 2000  # steps that a training is taken to have where nobody says it
 
@@ -38,12 +39,14 @@ class Governor:
     """The strength, from 0 to 1, of one training.
 
     total: the steps of the whole training. None: it is not known; then the strength moves as in one of ``UNKNOWN``
-           steps and does not go to zero at the end.
+           steps, at no time is it late, and the strength does not go to zero at the end.
     """
 
     def __init__(self, total: int | None = None) -> None:
         self.total, self.finishes = total or UNKNOWN, total is not None
+        self.every = max(1, min(EVERY, self.total // MEASUREMENTS))
         self.strength, self.steps = 0.0, 0
+        self.most: float | None = None  # the strength when it was late
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
         self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
@@ -60,7 +63,7 @@ class Governor:
     def step(self, batch: Batch, augment: Callable[[Batch], Batch], mastered: Callable[[Batch], Tensor]) -> None:
         """After each update of the target: now and then, see how well it masters some of the images that it was updated
         on, as they were before augmentation and augmented anew."""
-        if self.steps % EVERY == 0:
+        if self.steps % self.every == 0:
             few = batch[:IMAGES]
             augmented, plain = augment(few), mastered(few)
             self.observe(plain, plain if augmented is few else mastered(augmented))
@@ -81,17 +84,15 @@ class Governor:
         if self.finishes and self.progress > 1 - FINISH:
             return
         pace = min(1.0, *(margin / MARGIN for margin in self.margins()))
-        self.strength += max(-FALL, pace) * EVERY / (RISE * self.total)
-        self.strength = min(1.0, max(0.0, self.strength))
+        if self.finishes and self.most is None and self.progress > LATE:
+            self.most = self.strength
+        self.strength += max(-FALL, pace) * self.every / (RISE * self.total)
+        self.strength = min(1.0 if self.most is None else self.most, max(0.0, self.strength))
 
     def margins(self) -> tuple[float, float]:
         """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
         plain, augmented = self.mastery
-        return augmented / max(plain, 1e-6) - RATIO, plain - self.asked
-
-    @property
-    def asked(self) -> float:
-        return ASKED * self.progress**0.5
+        return augmented / max(plain, 1e-6) - RATIO, plain - asked_at(self.progress)
 
     def numbers(self) -> dict[str, float]:
         """What a log has of it."""
@@ -101,6 +102,7 @@ class Governor:
         coming = None if self.coming is None else self.coming.values()
         return {
             "strength": self.strength,
+            "most": self.most,
             "steps": self.steps,
             "counts": self.counts,
             "coming": coming,
@@ -108,11 +110,16 @@ class Governor:
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
-        self.strength, self.steps = float(state["strength"]), int(state["steps"])
+        self.strength, self.most, self.steps = state["strength"], state["most"], state["steps"]
         self.counts = None if state["counts"] is None else state["counts"].to(device)
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
-        self.mastery = (float(plain), float(augmented))
+        self.mastery = (plain, augmented)
+
+
+def asked_at(progress: float) -> float:
+    """The share of the plain training images that must be mastered when this share of the training is done."""
+    return ASKED * progress**0.5
 
 
 def mean_recall(counts: Tensor) -> Tensor:

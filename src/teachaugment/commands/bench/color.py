@@ -27,7 +27,7 @@ FORMS = ("fast", "per pixel", "dense")
 
 def make_augmenter(plan: Plan, device: torch.device, strength: float = 1.0) -> NeuralAugmenter:
     torch.manual_seed(0)
-    made = NeuralAugmenter(**Hyperparameters().of_augmenter(3, plan.classes))
+    made = NeuralAugmenter(**Hyperparameters(augmenter="neural").of_augmenter(3, plan.classes))
     return awaken(made.to(device), strength)
 
 

@@ -71,7 +71,7 @@ def _point(
 
 def _stored(snapshots: int, classes: int) -> dict[str, int]:
     """The memory of a whole training's snapshots."""
-    replay = Replay(NeuralAugmenter(**Hyperparameters().of_augmenter(3, classes)))
+    replay = Replay(NeuralAugmenter(**Hyperparameters(augmenter="neural").of_augmenter(3, classes)))
     for _ in range(snapshots):
         replay.push()
     return {"snapshots": snapshots, "classes": classes, "bytes": replay.nbytes()}

@@ -22,11 +22,17 @@ def curves(record: Record) -> list[LineChart]:
         Series("teacher's loss", record.series("teach", "teacher_term"), color=1),
         Series("objective", record.series("teach", "objective"), color=3, dashed=True),
     ]
+    strength = [
+        Series("strength", record.series("teach", "strength"), color=3),
+        Series("plain training images mastered", record.series("teach", "plain_mastery"), color=0),
+        Series("augmented ones", record.series("teach", "augmented_mastery"), color=1, dashed=True),
+    ]
     found = {key for epoch in record.epochs for key in epoch.get("teach", {}) if key.startswith("p_")}
     odds = [Series(key.replace("_", " "), record.series("teach", key)) for key in sorted(found)[:8]]
     return _drawn(
         line_chart("Loss", losses),
         line_chart(record.task.words[0].upper() + record.task.words[1:], shares, percent=True),
+        line_chart("How strong the augmentation is, and why", strength, percent=True),
         line_chart("The augmenter's two terms", terms),
         line_chart("Colour distance", [Series("squared distance", record.series("teach", "color_distance"), color=4)]),
         line_chart("How often each part acts", odds, percent=True),
@@ -36,7 +42,7 @@ def curves(record: Record) -> list[LineChart]:
 
 def _augmenter_rate(record: Record) -> list[Series]:
     """The augmenter's learning rate does not change."""
-    if not record.learns or not record.epochs:
+    if not record.updates:
         return []
     rate = float(record.setting("teach.lr"))
     return [Series("augmenter", [(x, rate) for x, _ in record.series("lr")], color=1, dashed=True)]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from teachaugment.tasks.self_supervised import LEAST_SPREAD
 
+LEAST_STRENGTH = 0.02  # below it, augmentation is as good as off
 LEAST_CHANGE = 0.01  # mean change of a pixel, of 1
 LEAST_KEPT = 0.8  # of the teacher's accuracy, on augmented images
 # Distance of the colours from the data's, by what it was measured on: the most, and how a number is said.
@@ -42,6 +43,21 @@ def still_identity(change: float) -> Finding:
         f"; from {100 * LEAST_CHANGE:.0f} % on it shows",
         "Give it more updates: more --epochs, a smaller --teach.n_inner, or a larger --teach.lr.",
     )
+
+
+def strength_found(strength: float, plain: float, augmented: float, asked: float) -> Finding:
+    """Why the governor's strength, from 0 to 1, is what it is: from the mastery of plain and of augmented training
+    images, and from what was asked of the plain ones."""
+    masters = f"The network masters {100 * plain:.0f} % of its training images as they are"
+    both = f"{masters} and {100 * augmented:.0f} % augmented at strength {strength:.2f} of 1"
+    if plain < asked and strength < LEAST_STRENGTH:
+        waits = f"{masters}, less than the {100 * asked:.0f} % that are asked at this point: augmentation waits."
+        return Finding(True, "The network does not master its training images yet", waits)
+    if strength < LEAST_STRENGTH:
+        return Finding(True, "The network bears no augmentation", f"{both}: harder images would only cost accuracy.")
+    if strength < 1:
+        return Finding(True, "As strong as the network can bear", f"{both}; it rises while the two are close.")
+    return Finding(True, "The network bears the strongest augmentation", f"{both}.")
 
 
 def recognised(plain: float, augmented: float, of: str = "") -> Finding:

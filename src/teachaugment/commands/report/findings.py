@@ -8,6 +8,7 @@ from teachaugment.commands.report import diagnosis
 from teachaugment.commands.report.diagnosis import Finding
 from teachaugment.commands.report.observe import Observation
 from teachaugment.commands.report.record import Record
+from teachaugment.governor import asked_at
 from teachaugment.hyperparameters import epochs_between_snapshots
 
 
@@ -17,7 +18,11 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
     accuracy = seen.accuracy if seen is not None else {}
     result = record.result("target")
     test, of = result.get(record.task.share_right or ""), record.task.share_of
-    if record.learns:
+    if (strength := record.final("teach", "strength")) is not None:
+        plain, augmented = (record.final("teach", f"{name}_mastery") or 0.0 for name in ("plain", "augmented"))
+        progress = len(record.epochs) / max(record.setting("train.epochs"), 1)
+        found.append(diagnosis.strength_found(strength, plain, augmented, asked_at(min(1.0, progress))))
+    if record.updates:
         if seen is not None and seen.change is not None:
             found.append(diagnosis.still_identity(seen.change))
         if "teacher augmented" in accuracy:

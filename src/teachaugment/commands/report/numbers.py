@@ -88,7 +88,7 @@ def cost(record: Record) -> Cost:
     ]
     if isinstance(parameters := record.start.get("parameters"), int):
         rows.append(["parameters of the target", f"{parameters:,}", ""])
-    if record.learns:
+    if record.updates:
         updates = f"one update of the augmenter for every {record.setting('teach.n_inner')} of the target"
         rows.append(["augmenter", updates, ""])
     series = [Series("training", training, color=2), Series("evaluation", evaluation, color=0)]

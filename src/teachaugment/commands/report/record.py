@@ -75,6 +75,11 @@ class Record:
                 found.append((float(record["epoch"]), float(value)))
         return found
 
+    @property
+    def updates(self) -> bool:
+        """Whether an augmenter has learned by gradient."""
+        return self.final("teach", "objective") is not None
+
     def final(self, *path: str) -> float | None:
         """The last value of a series."""
         points = self.series(*path)

@@ -58,7 +58,7 @@ def report(record: Record, seen: Observation | None, classes: list[str], missing
 def seen_sections(record: Record, seen: Observation, classes: list[str]) -> list[Section]:
     """What needs images and networks."""
     title, intro = "Images", f"Training images and what the strategy {record.strategy} makes of them."
-    if record.learns:
+    if record.updates:
         title = "The same images through the epochs"
         intro = (
             "The same images with the same random numbers, augmented by each snapshot: only what was learned differs."

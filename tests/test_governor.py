@@ -1,0 +1,154 @@
+"""The governor: which strength it finds for networks that can do more and less."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from teachaugment import Batch, TeachAugment, UserError
+from teachaugment.governor import FINISH, LATE, RATIO, Governor, mean_recall
+
+Mastered = Callable[[float, float], float]  # what is mastered at a progress of the training and a strength
+
+
+def counts(share: float) -> torch.Tensor:
+    """A measurement in which this share of the images of two classes is mastered."""
+    return torch.tensor([[share, share], [1.0, 1.0]])
+
+
+def trained(total: int | None, plain: Mastered, augmented: Mastered, steps: int = 400) -> tuple[Governor, list[float]]:
+    """A governor after a training, and the strength of each step."""
+    governor, batch, strengths = Governor(total), Batch(torch.rand(2, 3, 4, 4)), []
+
+    def augment(given: Batch) -> Batch:
+        return given if governor.now == 0 else given.replace(label=torch.zeros(2))
+
+    def mastered(given: Batch) -> torch.Tensor:
+        share = plain if given.label is None else augmented
+        return counts(share(governor.progress, governor.now))
+
+    for _ in range(total or steps):
+        governor.step(batch, augment, mastered)
+        strengths.append(governor.now)
+    return governor, strengths
+
+
+def test_a_network_that_masters_everything_gets_full_strength_and_finishes_on_plain_images():
+    _, strengths = trained(400, lambda p, s: min(1.0, 3 * p), lambda p, s: min(1.0, 3 * p))
+    assert max(strengths) == 1 and strengths[-1] == 0
+    assert all(a >= b for a, b in zip(strengths[-40:], strengths[-39:], strict=False))
+    assert strengths[int(400 * (1 - FINISH)) - 2] == 1
+
+
+@pytest.mark.parametrize("bears", [0.2, 0.5, 0.8])
+def test_the_strength_settles_where_the_network_still_masters_augmented_images(bears):
+    """Augmented images are mastered as well as plain ones up to some strength, and then worse and worse."""
+    governor, strengths = trained(2000, lambda p, s: min(1.0, 4 * p), lambda p, s: min(1.0, 4 * p) - max(0, s - bears))
+    middle = strengths[1000:1700]
+    assert max(middle) - min(middle) < 0.1
+    assert sum(middle) / len(middle) == pytest.approx(bears + 1 - RATIO, abs=0.05)
+    assert governor.strength == pytest.approx(middle[-1], abs=0.05)  # the finish does not change what was found
+
+
+def test_a_network_that_never_masters_its_images_is_left_alone():
+    _, strengths = trained(400, lambda p, s: 0.5 * p, lambda p, s: 0.5 * p)
+    assert set(strengths) == {0.0}
+
+
+def test_nothing_begins_when_it_is_late():
+    _, strengths = trained(400, lambda p, s: float(p > LATE + 0.05), lambda p, s: float(p > LATE + 0.05))
+    assert set(strengths) == {0.0}
+
+
+def test_a_network_that_loses_its_images_gets_them_back():
+    _, strengths = trained(400, lambda p, s: 1.0 if p < 0.3 else 0.3, lambda p, s: 1.0 if p < 0.3 else 0.3)
+    assert max(strengths) == 1 and strengths[200] == 0
+
+
+def test_a_training_of_unknown_length_is_never_late_and_does_not_finish():
+    _, strengths = trained(None, lambda p, s: 1.0, lambda p, s: 1.0, steps=5000)
+    assert strengths[-1] == 1
+    late = trained(None, lambda p, s: float(p == 1), lambda p, s: float(p == 1), steps=5000)[1]
+    assert late[1900] == 0 and late[-1] == 1
+
+
+def test_short_trainings_are_measured_more_often():
+    assert [Governor(total).every for total in (1, 99, 200, 400, 10_000)] == [1, 1, 2, 4, 4]
+
+
+def test_classes_count_equally_however_rare():
+    seen = torch.tensor([[90.0, 0.0, 0.0], [100.0, 10.0, 0.0]])
+    assert float(mean_recall(seen)) == pytest.approx(0.45)
+
+
+# --- in the class ---------------------------------------------------------------------------------------------------
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 3))
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(24, 3, 8, 8, generator=generator), torch.arange(24) % 3
+
+
+def loop(model: nn.Module, teach: TeachAugment, steps: int, seed: int = 0) -> list[float]:
+    x, y = data()
+    optimizer, strengths = torch.optim.SGD(model.parameters(), 0.05), []
+    torch.manual_seed(seed)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(teach(x, y)), y).backward()
+        optimizer.step()
+        teach.step(x, y)
+        strengths.append(teach.strength)
+    return strengths
+
+
+def test_the_drop_in_opens_once_the_images_are_mastered():
+    model = network()
+    teach = TeachAugment(model, num_classes=3, total_steps=200)
+    x, y = data()
+    assert teach(x, y) is x  # at first nothing is changed, and nothing is drawn
+    strengths = loop(model, teach, 200)
+    assert strengths[0] == 0 and max(strengths) > 0.2 and strengths[-1] == 0
+    assert model.training and all(module.training for module in model.modules())
+    assert teach.policy().strength == teach.governor.strength > 0
+
+
+def test_measuring_changes_nothing_in_the_target():
+    model = network()
+    teach, (x, y) = TeachAugment(model, num_classes=3, total_steps=100), data()
+    before = copy.deepcopy(model.state_dict())
+    for _ in range(5):
+        teach.step(x, y)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_the_papers_networks_can_be_governed():
+    model = network()
+    teach = TeachAugment(model, num_classes=3, total_steps=120, augmenter="neural", governed=True, n_inner=1)
+    x, y = data()
+    assert not teach.due and teach(x, y) is x and teach.step(x, y) is None  # at zero, nothing is learned
+    assert max(loop(model, teach, 100)) > 0.2
+    assert teach.due and teach.step(x, y) is not None
+
+
+def test_numbers_of_the_papers_algorithm_are_refused_where_they_would_do_nothing():
+    with pytest.raises(UserError, match="n_inner is a number of the paper's algorithm"):
+        TeachAugment(network(), num_classes=3, n_inner=2)
+
+
+def test_a_loss_of_your_own_says_itself_how_much_is_mastered():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 1))
+    teach = TeachAugment(model, loss=lambda output, y: ((output[:, 0] - y) ** 2).mean(), total_steps=50)
+    x = torch.zeros(8, 3, 8, 8)
+    with torch.no_grad():
+        far, near = (float(teach.mastered(Batch(x, y))[0]) for y in (torch.full((8,), 9.0), model(x)[:, 0]))
+    assert far < 1e-6 and near == 1
