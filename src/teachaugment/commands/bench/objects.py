@@ -78,5 +78,13 @@ def make_teach(target: nn.Module, classes: int, snapshots: int, device: torch.de
     return teach
 
 
+def make_governed(target: nn.Module, strength: float, device: torch.device) -> TeachAugment:
+    """The default, whose strength is and stays this one: so long a training moves it by next to nothing."""
+    teach = TeachAugment(target, normalize=Normalize().to(device), total_steps=10**12)
+    assert teach.governor is not None
+    teach.governor.strength = strength
+    return teach
+
+
 def tensor_bytes(*modules: nn.Module) -> int:
     return sum(t.nbytes for module in modules for t in module.state_dict().values())

@@ -16,6 +16,8 @@ OVERHEAD = {
     ("wrn-40-2", "5, quarter batch"): 1.15,
     ("wrn-16-1", "5"): 1.6,
 }
+ADAPTIVE = {"wrn-40-2": 1.1, "wrn-16-1": 1.15, "cnn-4": 1.15}  # training time with the default, times plain
+AT_ZERO = 1.02  # the same while its strength is zero
 COLOR_SPEEDUP = {224: 10.0, 1024: 15.0}  # against the network on every pixel
 COLOR_ERROR = 1.0  # levels of 1/255, mean
 COLOR_MEMORY = 6.0  # image-sized tensors: "a few"
@@ -52,6 +54,10 @@ def _training(results: dict[str, Any]) -> Iterator[Comparison]:
             if (model, n) in OVERHEAD:
                 what = f"{model}: training time at n_inner {n}, times plain"
                 yield what, overhead["measured"]["median"], "at most", OVERHEAD[model, n]
+        for name, measured in run.get("adaptive", {}).items():
+            limit = AT_ZERO if name == "strength zero" else ADAPTIVE.get(model)
+            if limit is not None:
+                yield f"{model}: training time with adaptive at {name}", measured["median"], "at most", limit
         if model == "wrn-40-2":
             yield f"{model}: drawing a batch, plain steps", run["plain_steps"]["draw"]["median"], "at most", DRAW
 

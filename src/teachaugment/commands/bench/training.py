@@ -10,12 +10,21 @@ import torch
 
 from teachaugment.commands.bench.clock import Case, interleave, ratio, spread, summary
 from teachaugment.commands.bench.memory import peak
-from teachaugment.commands.bench.objects import labels, make_teach, noise_batch, tensor_bytes, training_step
+from teachaugment.commands.bench.objects import (
+    labels,
+    make_governed,
+    make_teach,
+    noise_batch,
+    tensor_bytes,
+    training_step,
+)
 from teachaugment.commands.bench.plan import Plan
+from teachaugment.governor import EVERY
 from teachaugment.models import create
 
 # n_inner, and the share of the batch for the augmenter's update
 CYCLES = {"1": (1, 1.0), "5": (5, 1.0), "5, half batch": (5, 0.5), "5, quarter batch": (5, 0.25)}
+ADAPTIVE = {"full strength": 1.0, "strength zero": 0.0}  # of the default, which measures once in a cycle
 
 
 def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
@@ -42,6 +51,13 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         augmented()
         teach.step(batch)
 
+    governed = {name: make_governed(target, strength, device) for name, strength in ADAPTIVE.items()}
+
+    def one_governed(name: str) -> None:
+        augmented = governed[name].augment(batch).image
+        training_step(target, optimizer, teach.normalize(augmented), label)
+        governed[name].step(batch)
+
     parts = {
         "plain": plain,
         "target": augmented,
@@ -53,10 +69,13 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
     for name, (n, fraction) in CYCLES.items():
         pair: list[Case] = [(f"plain beside {name}", plain), (f"n_inner {name}", partial(one_step, n, fraction))]
         cases += n * pair
+    for name in ADAPTIVE:
+        both: list[Case] = [(f"plain beside {name}", plain), (name, partial(one_governed, name))]
+        cases += EVERY * both
     rounds = interleave(cases, device, plan.repeats, plan.budget, f"training {model}")
 
     for one in rounds:  # every plain step counts as one
-        one["plain"] = one["plain"] + [t for name in CYCLES for t in one[f"plain beside {name}"]]
+        one["plain"] = one["plain"] + [t for name in (*CYCLES, *ADAPTIVE) for t in one[f"plain beside {name}"]]
     times = summary(rounds)
     plain_time = times["plain"]["median"]
     overhead = {}
@@ -76,6 +95,7 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         "seconds": {name: times[name] for name in parts},
         "plain_steps": {name: ratio(rounds, name, "plain") for name in parts if name != "plain"},
         "overhead": overhead,
+        "adaptive": {name: ratio(rounds, name, f"plain beside {name}") for name in ADAPTIVE},
         "images_per_second": {
             "plain": plan.batch_size / plain_time,
             **{f"n_inner {name}": plan.batch_size / overhead[name]["step"]["median"] for name in CYCLES},
