@@ -32,7 +32,7 @@ def likelihood(loss: Loss) -> Mastery:
     """Of any other loss: e to the power of minus it, which is 1 where there is nothing left to lose."""
 
     def measure(output: Any, truth: Any) -> Tensor:
-        right = torch.exp(-loss(output, truth).detach().float().mean())
+        right = torch.exp(-loss(output, truth).detach().float().mean()).clamp_max(1)
         return torch.stack([right, torch.ones_like(right)])[:, None]
 
     return measure

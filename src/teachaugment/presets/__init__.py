@@ -53,8 +53,9 @@ class Preset:
         return ". ".join([*lines, *([self.note] if self.note else [])]) + "."
 
 
+STRATEGY = {"augment.strategy": "teachaugment"}  # the paper's, which is not the default
 PRESETS: dict[str, Preset] = {
-    name: Preset(name, **about)
+    name: Preset(name, **{**about, "settings": {**STRATEGY, **about["settings"]}})
     for name, about in {**classification.PRESETS, **segmentation.PRESETS, **self_supervised.PRESETS}.items()
 }
 

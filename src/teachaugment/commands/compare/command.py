@@ -28,7 +28,7 @@ from teachaugment.errors import UserError
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
 
-STRATEGIES = "none,trivialaugment,teachaugment"
+STRATEGIES = "none,trivialaugment,teachaugment,adaptive"
 RESULTS, TABLE = "results.jsonl", "table"  # files in the output directory
 USAGE = "teachaugment compare [NAME] [--strategies A,B,…] [--seeds N] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
 EXAMPLES = """\
