@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from teachaugment.commands.compare.picture import draw
+from teachaugment.commands.compare.rows import CHOSEN
 from teachaugment.files import write_atomically
 from teachaugment.show.table import Table, markdown, text
 
@@ -27,7 +28,8 @@ def as_table(summary: dict[str, Any]) -> Table:
     papers = list(dict.fromkeys(data for s in strategies for data in s["paper_error"]))
     own = summary["own_column"]
     also = "own" if own else "train"  # a second number
-    header = ["strategy", f"{split} {metric}, %", f"to {baseline}", "95 % interval", "wins"]
+    chosen = " of the chosen epoch" if summary["model"] == CHOSEN else ""
+    header = ["strategy", f"{split} {metric}{chosen}, %", f"to {baseline}", "95 % interval", "wins"]
     header += [own or also, "time", "seeds"]
     rows = []
     for s in strategies:

@@ -19,6 +19,8 @@ from teachaugment.tasks import TASKS
 
 Row = dict[str, Any]
 
+CHOSEN = "chosen"  # beside target and teacher: what a validation split chose among their epochs
+
 
 def read(path: Path) -> list[Row]:
     """The rows of a file; a last line without its end, of a process that was killed while writing, does not count."""
@@ -108,6 +110,8 @@ def collect(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
     training = sum(record["time"]["seconds"] for record in epochs)
     evaluation = sum(record["time"].get("evaluation_seconds", 0.0) for record in epochs)
     test = {model: values[metric] for model, values in metrics["test"].items()}
+    if best := metrics.get("best"):  # the epoch and the network that the validation split chose
+        test[CHOSEN] = best["test"][best["model"]][metric]
     val = {model: values[metric] for model, values in last.get("val", {}).items()}
     if TASKS[run.config.task].follow_up:
         found = json.loads((run.path / directory.LINEAR).read_text(encoding="utf-8"))["test"]

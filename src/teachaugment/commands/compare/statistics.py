@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from teachaugment.commands.compare.rows import Row
+from teachaugment.commands.compare.rows import CHOSEN, Row
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
 
@@ -55,7 +55,10 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def summarize(groups: Sequence[Group], split: str = "test", model: str = "target") -> dict[str, Any]:
-    """Everything the table shows, as plain data in percent; differences are to the first group."""
+    """Everything the table shows, as plain data in percent; differences are to the first group.
+
+    Where every run has a validation split, what it chose is compared: that is the network a person would use.
+    """
     groups = [group for group in groups if group.rows]
     if not groups:
         raise UserError("no finished run to show")
@@ -68,6 +71,8 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
     all_keys = {name for group in groups for row in group.rows.values() for name in row}
     own_metric = next((name for name in owned if name in all_keys), None)
     clock = "train_seconds" if all("train_seconds" in r for g in groups for r in g.rows.values()) else "seconds"
+    if split == "test" and all(CHOSEN in row["test"] for group in groups for row in group.rows.values()):
+        model = CHOSEN
     return {
         "metric": metric,
         "split": split,

@@ -1,0 +1,120 @@
+"""The scoreboard: which way to augment is best where, and where the default is ahead of or behind doing nothing.
+
+    python experiments/scoreboard.py --data-root DIR             # train what is missing; stop and start it as you like
+    python experiments/scoreboard.py --data-root DIR --only shapes,digits
+    python experiments/scoreboard.py --table                     # the table of docs/results.md again
+
+``scoreboard.yaml`` has settings, strategies, seeds and budgets. Each setting is a ``teachaugment compare``, whose
+finished runs are kept in ``experiments/results/scoreboard/``. One run at a time on one thread: on two cores, start two
+with different settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from teachaugment.commands.compare import rows as kept
+from teachaugment.commands.compare.statistics import Group, summarize
+from teachaugment.show.table import Table, markdown
+
+HERE = Path(__file__).resolve().parent
+RESULTS, PAGE = HERE / "results" / "scoreboard", HERE.parent / "docs" / "results.md"
+BEGIN, END = "<!-- scoreboard: written by experiments/scoreboard.py -->", "<!-- end of the scoreboard -->"
+OURS, NOTHING, RIVAL = "adaptive", "none", "TrivialAugment"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-root", metavar="DIR", help="where the data and weights of scoreboard.yaml are")
+    parser.add_argument("--only", metavar="A,B,…", help="these settings only")
+    parser.add_argument("--output", metavar="DIR", default="runs/scoreboard", help="where runs go [runs/scoreboard]")
+    parser.add_argument("--table", action="store_true", help="train nothing; write the table again")
+    arguments = parser.parse_args()
+    board = yaml.safe_load((HERE / "scoreboard.yaml").read_text(encoding="utf-8"))
+    if not arguments.table:
+        if arguments.data_root is None:
+            parser.error("--data-root is needed to train")
+        wanted = arguments.only.split(",") if arguments.only else list(board["settings"])
+        train(board, wanted, arguments.data_root, Path(arguments.output))
+    written = section(board)
+    text = PAGE.read_text(encoding="utf-8")
+    if BEGIN not in text:
+        sys.exit(f"{PAGE} has no line {BEGIN}")
+    before, rest = text.split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{written}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def train(board: dict[str, Any], wanted: list[str], data: str, output: Path) -> None:
+    """First of all settings what matters most, then the rest."""
+    others = [name for name in board["strategies"] if name not in board["first"]]
+    for strategies in (board["first"], others):
+        for name in wanted:
+            setting = board["settings"][name]
+            chosen = ",".join(board["strategies"][label] for label in strategies)
+            command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", chosen, "--jobs", "1"]
+            command += ["--seeds", str(setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
+            command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
+            subprocess.run(command, check=True)
+
+
+def section(board: dict[str, Any]) -> str:
+    """What the finished runs say, as Markdown."""
+    rows, missing, dates, machines = [], [], set(), set()
+    for name, setting in board["settings"].items():
+        found = kept.read(RESULTS / f"{name}.jsonl")
+        dates |= {row["date"] for row in found}
+        machines |= {row["machine"] for row in found}
+        groups = {label: group(label, strategy, found) for label, strategy in board["strategies"].items()}
+        if any(len(groups[label].rows) < setting["seeds"] for label in board["strategies"]):
+            missing.append(setting["title"])
+        if groups[NOTHING].rows and groups[OURS].rows:
+            rows.append(row(setting["title"], groups))
+    header = ["setting", "none", "Cutout", "RandAugment, best of three", RIVAL, "TeachAugment", f"**{OURS}**"]
+    header += [f"{OURS} − none", f"{OURS} − {RIVAL}", "time, × none", "seeds"]
+    about = f"Test metric in percent; paired differences with 95 % intervals. {', '.join(sorted(machines))}; "
+    about += f"{min(dates)} to {max(dates)}." if dates else "nothing has been trained yet."
+    if missing:
+        about += f" Not all runs are done yet for: {'; '.join(missing)}."
+    return markdown([Table("", header, rows, "")]).strip() + "\n\n" + about + "\n"
+
+
+def group(label: str, strategy: str, found: list[kept.Row]) -> Group:
+    return Group(label, strategy, {row["seed"]: row for row in found if row["strategy"] == strategy})
+
+
+def row(title: str, groups: dict[str, Group]) -> list[str]:
+    there = {label: g for label, g in groups.items() if g.rows}
+    ordered = [there[NOTHING], *(g for label, g in there.items() if label != NOTHING)]
+    means = {s["label"]: s for s in summarize(ordered)["strategies"]}
+    randaugment = [s for label, s in means.items() if label.startswith("RandAugment")]
+    best = max((s["mean"] for s in randaugment), default=None)
+
+    def mean(label: str) -> str:
+        return f"{means[label]['mean']:.1f}" if label in means else "–"
+
+    def against(other: str) -> str:
+        if other not in there:
+            return "–"
+        difference = summarize([there[other], there[OURS]])["strategies"][1]["difference"]
+        if difference is None:
+            return "–"
+        between = difference["interval"]
+        return f"{difference['mean']:+.1f}" + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
+
+    time = means[OURS]["relative_time"]
+    return [
+        title, mean(NOTHING), mean("Cutout"), "–" if best is None else f"{best:.1f}", mean(RIVAL), mean("TeachAugment"),
+        f"**{mean(OURS)}**", against(NOTHING), against(RIVAL), "–" if time is None else f"{time:.2f}",
+        str(len(there[OURS].rows)),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
