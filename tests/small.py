@@ -20,12 +20,13 @@ from teachaugment.tasks.task import Task
 
 
 def settings(base: Mapping[str, Any], changed: Mapping[str, Any]) -> Config:
-    """A configuration from ``base`` and from changes whose names have ``__`` in place of the dot."""
-    values = {
-        "augment.strategy": "teachaugment",
-        **base,
-        **{key.replace("__", "."): value for key, value in changed.items()},
-    }
+    """A configuration from ``base`` and from changes whose names have ``__`` in place of the dot.
+
+    Without a word about the strategy it is the paper's, which has the most that can go wrong.
+    """
+    values = {**base, **{key.replace("__", "."): value for key, value in changed.items()}}
+    if "augment.policy" not in values:
+        values = {"augment.strategy": "teachaugment", **values}
     return resolve(Layer(values, {key: f"--{key}" for key in values}))
 
 

@@ -28,6 +28,7 @@ MARGIN = 0.05  # by which a condition must hold for the strength to rise at its 
 RISE = 0.15  # of the training, in which the strength rises from 0 to 1 at full pace
 FALL = 2.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
+EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
 LATE = 0.6  # of the training, after which the strength does not rise above what it is then: too late to learn from
 IMAGES = 16  # that a measurement looks at
 EVERY, MEASUREMENTS = 4, 100  # steps between two measurements: fewer, where a training would not have so many of them
@@ -119,7 +120,7 @@ class Governor:
 
 def asked_at(progress: float) -> float:
     """The share of the plain training images that must be mastered when this share of the training is done."""
-    return ASKED * progress**0.5
+    return ASKED * max(progress, EARLY) ** 0.5
 
 
 def mean_recall(counts: Tensor) -> Tensor:

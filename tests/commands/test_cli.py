@@ -88,7 +88,11 @@ def test_version(capsys):
         (["train", "shapes-small", "extra"], "unexpected argument 'extra'"),
         (["train", "shapes-small", "--preset", "cifar10-small"], "two presets"),
         (["train", "shapes-small", "--lr", "0"], "--lr must be"),
-        (["train", "--teacher", "wrn-28-10", "--data.size", "8"], "no pretrained weights of wrn-28-10"),
+        (
+            ["train", "--strategy", "teachaugment", "--teacher", "wrn-28-10", "--data.size", "8"],
+            "no pretrained weights of wrn-28-10",
+        ),
+        (["train", "--teacher", "wrn-28-10", "--data.size", "8"], "--teacher is not used with the strategy adaptive"),
         (["train", "--amp", "int8"], "--amp must be one of off, bf16, fp16"),
         (["train", "--data", "imagenet", "--data.root", "/nowhere"], "imagenet is not in /nowhere"),
         (["train", "--model", "torchvision/resnet51"], "did you mean 'resnet50'?"),

@@ -22,13 +22,14 @@ from teachaugment.engine import build, checkpoint, directory
 
 FAST = ["--data.size", "8", "--data.per_class", "4", "--batch-size", "20", "--epochs", "2", "--eval-every", "1",
         "--device", "cpu", "--teach.n_inner", "1", "--teach.n_buffer", "1", "--train.tensorboard", "false"]  # fmt: skip
+LEARNED = ["--strategy", "teachaugment", "--val-fraction", "0.01"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
     torch.set_num_threads(1)
-    assert cli.main(["train", *FAST, "--val-fraction", "0.01", "--output", str(path)]) == 0
+    assert cli.main(["train", *FAST, *LEARNED, "--output", str(path)]) == 0
     return path
 
 
@@ -70,7 +71,7 @@ def test_the_policy_is_written_at_a_new_best_too(tmp_path, monkeypatch):
     whole = Trainer.train_batches
     monkeypatch.setattr(Trainer, "train_batches", stopped)
     path = tmp_path / "run"
-    assert cli.main(["train", *FAST, "--val-fraction", "0.01", "--output", str(path)]) == 130
+    assert cli.main(["train", *FAST, *LEARNED, "--output", str(path)]) == 130
     about = load_policy(path).provenance
     assert about["epochs"] == 1 and about["measured"]["split"] == "validation"
     assert "validation split" in (path / directory.CARD).read_text()

@@ -40,7 +40,13 @@ def test_a_file_and_flags_together(tmp_path, capsys, fast):
 def test_the_end_of_a_run_says_what_there_is(tmp_path, capsys, fast):
     assert cli.main(["train", *fast, "--output", str(tmp_path / "run")]) == 0
     out, err = capsys.readouterr()
-    for word in ("target", "teacher", "p_color", "p_geometric", str(tmp_path / "run"), *os.listdir(tmp_path / "run")):
+    for word in (
+        "target",
+        "teacher",
+        "strength  0.00 of 1: the network masters",
+        str(tmp_path / "run"),
+        *os.listdir(tmp_path / "run"),
+    ):
         assert word in out
     assert "epoch 2/2" in err and "images/s" in err and "\r" not in err
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 SMALL = {
     "train.epochs": 2, "train.tensorboard": False, "teach.n_inner": 2, "teach.n_buffer": 1, "device": "cpu",
-    "augment.cutout": 2, "optim.warmup_epochs": 0.0,
+    "augment.strategy": "teachaugment", "augment.cutout": 2, "optim.warmup_epochs": 0.0,
 }  # fmt: skip
 
 
@@ -203,13 +203,15 @@ def test_gradients_meet_once_in_a_step_however_many_parts_it_has(monkeypatch, tm
     assert Processes(joined(work), tmp_path).results() == [0, 0]
 
 
-@pytest.mark.parametrize("augmenter", ["neural", "dda", "online"])
+@pytest.mark.parametrize("augmenter", ["neural", "dda", "online", "operations"])
 def test_processes_hold_the_same_after_training_batch_norms_statistics_included(tmp_path, augmenter):
     own = {"train__epochs": 2, "train__channels_last": True} if augmenter == "neural" else {"train__epochs": 1}
-    settings = config(train__batch_size=4, teach__augmenter=augmenter, **own)
+    governed = augmenter == "operations"
+    settings = config(train__batch_size=4, teach__augmenter=augmenter, teach__governed=governed, **own)
     first, second = Processes(joined(lambda: trained(settings)), tmp_path).results()
     assert_close(first, second, tolerance=0)
-    assert first["teach"]["replay"]["count"] == settings.train.epochs
+    assert first["teach"]["replay"]["count"] == (0 if governed else settings.train.epochs)
+    assert not governed or float(first["teach"]["governor"]["counts"][0, 1].sum()) > 4  # the images of both
     assert len([name for name in first["target"] if name.endswith("running_var")]) > 0
 
 

@@ -105,8 +105,15 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
         best = metrics["best"]
         right = 100 * best["test"][best["model"]][entry.metric]
         lines.append(f"chosen   {right:5.1f} %, the {best['model']} of epoch {best['epoch']}, on the validation split")
-    if metrics.get("probabilities"):
-        shares = ", ".join(f"{name} {value:.2f}" for name, value in metrics["probabilities"].items())
+    found = dict(metrics.get("probabilities") or {})
+    if "strength" in found:
+        plain, augmented = (100 * found.pop(f"{name}_mastery") for name in ("plain", "augmented"))
+        lines.append(
+            f"strength  {found.pop('strength'):.2f} of 1: the network masters {plain:.0f} % of its training images "
+            f"as they are, {augmented:.0f} % augmented"
+        )
+    if found:
+        shares = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
         lines += textwrap.wrap(shares, 110, initial_indent="learned  ", subsequent_indent=" " * 9)
     lines += ["", *class_lines(metrics["classes"], target.get(entry.class_metric, []), entry.class_words)]
     lines += ["", f"{path}/"]

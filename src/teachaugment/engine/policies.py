@@ -43,7 +43,8 @@ def in_checkpoint(
     if state["teach"] is None:
         raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
     views = saved_views(state["teach"], config["teach"]["replay_decay"])
-    return [view.policy(snapshots, **about(state, measured)) for view in views]
+    found = state["teach"].get("governor", {}).get("strength", 1.0)
+    return [view.policy(snapshots, found=found, **about(state, measured)) for view in views]
 
 
 def measured_as(split: str, metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config.sections import TeachConfig
+from teachaugment.errors import UserError
 from teachaugment.hyperparameters import Hyperparameters, epochs_between_snapshots
 from teachaugment.objectives import OBJECTIVES
 from teachaugment.policy.policy import Policy
@@ -20,6 +21,8 @@ from teachaugment.strategies.strategy import Guard, Setup, Strategy
 def adaptive(setup: Setup) -> Learned:
     """One operation for each image, as strong as the target can bear."""
     t = setup.config.teach
+    if t.teacher:
+        raise UserError("--teacher is not used with the strategy adaptive; add --strategy teachaugment or leave it out")
     h = Hyperparameters(
         ema_decay=t.ema_decay,
         ema_warmup=t.ema_warmup,

@@ -54,7 +54,8 @@ def train_run(photos):
 
 @pytest.fixture(scope="session")
 def run(train_run, tmp_path_factory) -> Path:
-    return train_run(tmp_path_factory.mktemp("runs") / "learned", "--train.eval_every", "1")
+    more = ("--train.eval_every", "1", "--strategy", "teachaugment")
+    return train_run(tmp_path_factory.mktemp("runs") / "learned", *more)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def test_without_final_metrics_the_last_evaluation_in_the_log_counts():
 
 
 def test_settings_are_compared_with_defaults_and_with_each_other():
-    assert chosen(make(**{"train.epochs": 7, "augment.strategy": "teachaugment", "output": "x"})) == {"train.epochs": 7}
+    assert chosen(make(**{"train.epochs": 7, "augment.strategy": "adaptive", "output": "x"})) == {"train.epochs": 7}
     runs = [make(seed=1, output="a"), make(seed=2, output="b")]
     assert differences(runs) == {"seed": [1, 2]}
 

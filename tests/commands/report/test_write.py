@@ -152,6 +152,7 @@ def test_a_problem_with_the_page_never_loses_a_training(train_run, tmp_path, mon
 def test_masks_go_along_and_pixels_are_judged(tmp_path):
     small = ["--task", "segmentation", "--data.per_class", "2", "--data.size", "32", "--model", "unet-16-half"]
     fast = ["--epochs", "2", "--batch-size", "10", "--teach.n_inner", "1", "--teach.n_buffer", "1", "--device", "cpu"]
+    fast += ["--strategy", "teachaugment"]
     path = tmp_path / "scenes"
     assert main(["train", *small, *fast, "--train.tensorboard", "false", "--output", str(path)]) == 0
     text, page = read(path / REPORT)
