@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     from teachaugment.engine.features import features_of, untrained_features
     from teachaugment.files import write_atomically
 
-    trainer, name = restore.load_run(config, path, arguments.checkpoint)
+    config, state, file = restore.checkpoint_of(config, path, arguments.checkpoint)
+    trainer, name = restore.from_checkpoint(config, state, file, path)
     found = {name: features_of(network, trainer) for name, network in trainer.models().items()}
     found["untrained"] = untrained_features(trainer)
     networks = {model: trainer.precision.call(network) for model, (network, _) in found.items()}

@@ -6,13 +6,15 @@ Nothing slow is imported before the settings have been checked.
 from __future__ import annotations
 
 import argparse
+import os
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from teachaugment.commands import COMMANDS
 from teachaugment.config.flags import add_settings, given_layers
-from teachaugment.config.resolve import Config, read_run, resolve
+from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from teachaugment import distributed
     from teachaugment.commands.report.write import write_report
-    from teachaugment.engine import build, processes, restore
+    from teachaugment.engine import build, lock, processes, restore
     from teachaugment.engine.interrupts import Interrupts, Stopped
     from teachaugment.engine.run import run
 
@@ -63,14 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         with (
             Interrupts() as interrupts,
             processes.session(build.device(config.device), stopping=lambda: bool(interrupts.asked)),
+            ExitStack() as locks,
         ):
             if arguments.resume:
                 into = Path(config.output or "") if "output" in arguments.chosen else None
+                processes.share(lambda: [locks.enter_context(lock.held(at)) for at in to_lock(arguments.resume, into)])
                 trainer, path = restore.resume(config, Path(arguments.resume), into, arguments.force)
                 say(f"continuing {path} after {build.how_far(trainer)}")
             else:
                 trainer = build.build(config)
-                path = processes.share(lambda: directory.create_run(trainer.config))
+                path = processes.share(lambda: directory.create_run(trainer.config, locks))
             say(build.describe(trainer, path))
             metrics = run(trainer, path, interrupts, write_report)
             if distributed.is_main():
@@ -79,6 +83,18 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"teachaugment: {stopped}" + (f"; continue with: teachaugment train --resume {path}" if path else ""))
         return stopped.code
     return 0
+
+
+def to_lock(resumed: str, into: Path | None) -> list[Path]:
+    """The directories that a resumed run writes, and the one that it copies, unless nobody can write that."""
+    found = [Path(resumed)]
+    if into is not None and into.resolve() != found[0].resolve():
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {into}: {error.strerror}") from None
+        found = [into, *(path for path in found if os.access(path, os.W_OK))]
+    return found
 
 
 def settings(arguments: argparse.Namespace) -> Config:
@@ -90,7 +106,7 @@ def settings(arguments: argparse.Namespace) -> Config:
         raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
-        layers.insert(0, read_run(directory.existing_run(arguments.resume) / directory.CONFIG))
+        layers.insert(0, directory.whole_settings(directory.existing_run(arguments.resume)))
     return resolve(*layers)
 
 

@@ -65,6 +65,8 @@ def measured_in(path: Path, which: str, state: Mapping[str, Any]) -> dict[str, A
 
 def write(policies: Sequence[Policy], path: Path) -> list[tuple[Path, Path]]:
     """The policies, the second one as NAME-2 and so on, each with its model card beside it; returns all paths."""
+    if path.suffix.lower() == ".md":
+        raise UserError(f"{path} ends as the policy's card does, which would replace it; name it such as p.safetensors")
     written = []
     for number, policy in enumerate(policies, 1):
         file = path if number == 1 else path.with_stem(f"{path.stem}-{number}")

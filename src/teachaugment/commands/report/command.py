@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
+from teachaugment.config.resolve import flatten, to_dict
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 
@@ -36,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             config = directory.settings_of(paths[0])
             trainer, _ = restore.load_run(config, paths[0], keep_strategy=True)
+            record = replace(record, settings=flatten(to_dict(trainer.config), ""))
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
             missing = str(error)
