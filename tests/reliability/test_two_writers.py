@@ -86,7 +86,7 @@ def test_a_killed_process_leaves_neither_lock_nor_half_files(lab):
         def fsync(descriptor: int) -> None:
             nonlocal count
             count += 1
-            if count == 4:
+            if count == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
             real(descriptor)
 

@@ -16,7 +16,6 @@ from teachaugment.augment.geometric import GeometricAugmentation
 from teachaugment.augment.mlp import MLP, Sources, context_rows
 from teachaugment.batch import IGNORE, Batch
 
-
 WIDEST = 100  # of a search range: far beyond what leaves anything of an image
 
 

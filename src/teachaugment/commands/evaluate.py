@@ -10,6 +10,7 @@ from typing import Any
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
+from teachaugment.terminal import print_text
 
 EXAMPLES = """\
 examples:
@@ -57,4 +58,4 @@ def show(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
     lines = result_lines(metrics["test"], TASKS.load(metrics["task"]).describe)
     if "chosen" in metrics:
         lines.append(f"chosen   the {metrics['chosen']} of epoch {metrics['epoch']}, on the validation split")
-    print(text if as_json else "\n".join(lines))
+    print_text(text if as_json else "\n".join(lines))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import progress
+from teachaugment.terminal import print_text
 
 if TYPE_CHECKING:
     from teachaugment.batch import Batch
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = {**about, "protocol": protocol, **settings, "features": widths["target"], "test": results}
     text = json.dumps(result, indent=2) + "\n"
     write_atomically(path / directory.LINEAR, lambda file: file.write(text.encode()))
-    print(text.rstrip() if arguments.json else "\n".join(lines(result)))
+    print_text(text.rstrip() if arguments.json else "\n".join(lines(result)))
     return 0
 
 

@@ -19,6 +19,7 @@ from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
 from teachaugment.tasks import TASKS
+from teachaugment.terminal import print_text
 
 USAGE = "teachaugment train [PRESET] [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
 EXAMPLES = """\
@@ -78,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(build.describe(trainer, path))
             metrics = run(trainer, path, interrupts, write_report)
             if distributed.is_main():
-                print(outcome(config.task, metrics, path))
+                print_text(outcome(config.task, metrics, path), needed=False)
     except Stopped as stopped:
         say(f"teachaugment: {stopped}" + (f"; continue with: teachaugment train --resume {path}" if path else ""))
         return stopped.code

@@ -11,7 +11,7 @@ import hashlib
 import os
 import pickle
 import warnings
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -66,6 +66,8 @@ def save(path: Path, state: dict[str, Any], keep: Path | None = None) -> None:
 
 def load(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     """Read a checkpoint; a damaged or foreign file is refused, and nothing in it is executed."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not a checkpoint: it is not a regular file")
     try:
         with open(path, "rb") as file:
             _check(file, path)
@@ -74,11 +76,41 @@ def load(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
         raise UserError(f"there is no checkpoint {path}") from None
     except pickle.UnpicklingError:
         raise UserError(f"{path} is not a checkpoint of teachaugment: it holds more than tensors and numbers") from None
-    except (RuntimeError, ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise UserError(f"cannot read the checkpoint {path}: it does not fit into memory") from None
+    except Damaged:
+        raise
+    except Exception as error:  # torch has many words for what is no checkpoint
         raise Damaged(f"cannot read the checkpoint {path}: it is damaged ({_reason(error)})") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path} is not a checkpoint of this version of teachaugment (format {FORMAT})")
     return state
+
+
+def of_run(state: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The same state, if it is one of a run: whole, and everything that a program relies on of its type."""
+    about = state.get("data")
+    wrong = [key for key, kind in CONTENT.items() if type(state.get(key)) is not kind]
+    wrong += [f"data.{key}" for key, fits in DATA.items() if not (isinstance(about, dict) and fits(about.get(key)))]
+    if wrong:
+        raise UserError(f"{path} is not a checkpoint of a run: {wrong[0]} is missing or something else")
+    return state
+
+
+def _all(kind: type) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, list) and len(found) > 0 and all(isinstance(one, kind) for one in found)
+
+
+CONTENT = {"config": dict, "data": dict, "epoch": int, "step": int, "steps_per_epoch": int, "target": dict}
+DATA: dict[str, Callable[[Any], bool]] = {
+    "name": lambda found: isinstance(found, str),
+    "classes": _all(str),
+    "channels": lambda found: type(found) is int and 1 <= found <= 1000,
+    "size": lambda found: _all(int)(found) and len(found) == 2 and min(found) >= 1 and max(found) <= 2**16,
+    "mean": _all(float),
+    "std": _all(float),
+    "train_images": lambda found: type(found) is int,
+}
 
 
 def newest(run: Path, device: torch.device | str = "cpu") -> tuple[dict[str, Any], Path]:

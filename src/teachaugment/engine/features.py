@@ -55,4 +55,5 @@ def write_backbone(path: Path, which: str, output: Path) -> str:
     }
     written = save(tensors, metadata={"teachaugment": json.dumps(about)})
     write_atomically(output, lambda file: file.write(written))
-    return f"{output}  {trainer.config.model.name} without its classifier: {len(tensors)} tensors, {width} features per image"
+    what = f"{trainer.config.model.name} without its classifier"
+    return f"{output}  {what}: {len(tensors)} tensors, {width} features per image"

@@ -40,10 +40,14 @@ def in_checkpoint(
 ) -> list[Policy]:
     """What a run had learned when its checkpoint was written: a policy for each view."""
     config = state["config"]
-    if state["teach"] is None:
-        raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
-    views = saved_views(state["teach"], config["teach"]["replay_decay"])
-    return [view.policy(snapshots, **about(state, measured)) for view in views]
+    try:
+        if state["teach"] is None:
+            raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
+        views = saved_views(state["teach"], config["teach"]["replay_decay"])
+        return [view.policy(snapshots, **about(state, measured)) for view in views]
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"the checkpoint has no augmenter that can be read: {reason}") from None
 
 
 def measured_as(split: str, metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def resume(config: Config, path: Path, into: Path | None = None, force: bool = F
     """
     state, file = processes.share(lambda: checkpoint.newest(path) if checkpoint.exists(path) else (None, path))
     if state is not None:
+        checkpoint.of_run(state, file)
         different = changes(from_dict(state["config"], str(file)), config)
         if different:
             _refuse(
@@ -134,7 +135,7 @@ def checkpoint_of(config: Config, path: Path, which: str = "last") -> tuple[Conf
     state, file = processes.share(
         lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
     )
-    return as_trained(config, state, file), state, file
+    return as_trained(config, checkpoint.of_run(state, file), file), state, file
 
 
 def as_trained(config: Config, state: dict[str, Any], file: Path) -> Config:

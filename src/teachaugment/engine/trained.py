@@ -131,7 +131,7 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
     _check_task(config, path)  # complains before anything is read
     device = build.device(config.device)
     state, file = _state(path, which_checkpoint)
-    config = restore.as_trained(config, state, file)
+    config = restore.as_trained(config, checkpoint.of_run(state, file), file)
     _check_task(config, path)
     which = which or _chosen(state, file)
     dataset = _nothing(state["data"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from teachaugment.config.resolve import flatten, to_dict
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text
 
 EXAMPLES = """\
 examples:
@@ -44,6 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
             missing = str(error)
         written = save(report(record, seen, classes, missing), Path(arguments.output or paths[0] / directory.REPORT))
         if missing:
-            print(f"without pictures: {missing}")
-    print(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")
+            print_text(f"without pictures: {missing}")
+    print_text(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0
