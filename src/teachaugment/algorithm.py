@@ -39,10 +39,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from teachaugment import distributed
+from teachaugment import distributed, states
 from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import Batch, check
-from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.finite_updates import require_finite
+from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.losses import color_distance, cross_entropy, non_saturating
 from teachaugment.objectives.passes import Loss, Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
@@ -51,6 +52,7 @@ from teachaugment.replay import Replay
 from teachaugment.seeds import derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.view import View
+from teachaugment.wrappers import unwrap
 
 # (network, batch as the network sees it) -> output
 Forward = Callable[[Callable[..., Any], Batch], Any]
@@ -96,6 +98,7 @@ class TeachAugment:
         **changes: Any,
     ) -> None:
         h = self.hyperparameters = (hyperparameters or Hyperparameters()).changed(changes)
+        check_arguments(channels, views, num_classes)
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
@@ -182,7 +185,8 @@ class TeachAugment:
         found = [self.backward(part, len(part) / len(batch)) for part in parts]
         distributed.average_gradients(self.optimizer)
         measured = {name: torch.stack([part[name] for part in found]).sum(0) for name in found[0]}
-        if permit is not None and not permit(measured):
+        permit = permit or partial(require_finite, self.optimizer)
+        if not permit(measured):
             return None
         self.optimizer.step()
         for view in self.views:
@@ -255,6 +259,8 @@ class TeachAugment:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """All of a state, or nothing of one that does not fit."""
+        states.check(state, self.views, self.optimizer, self.teacher)
         for k, view in enumerate(self.views):
             view.load_state(k, state)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -306,12 +312,3 @@ def frozen(model: nn.Module, *inputs: Any) -> Any:
     weights = {name: value.detach() for name, value in model.named_parameters()}
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     return functional_call(model, {**weights, **buffers}, inputs)
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside DataParallel, DistributedDataParallel or torch.compile."""
-    while True:
-        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner

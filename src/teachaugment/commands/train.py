@@ -113,7 +113,7 @@ def settings(arguments: argparse.Namespace) -> Config:
 
 def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended: results, what was learned, and which files there are."""
-    from teachaugment.engine import checkpoint
+    from teachaugment.engine import checkpoint, snapshots
     from teachaugment.show.results import class_lines, result_lines
 
     entry, target = TASKS[task], metrics["test"]["target"]
@@ -134,6 +134,7 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
         checkpoint.LAST: f"the last epoch; train on with: teachaugment train --resume {path} --epochs N",
         checkpoint.PREVIOUS: "the one before it, in case that file is damaged",
         checkpoint.BEST: "the best epoch on the validation split",
+        snapshots.FOLDER: "the augmenters of earlier epochs, which the checkpoints name",
         directory.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
         directory.CARD: "what it is, for those who get it",
         directory.REPORT: "curves, images through the epochs, what was learned: open it in a browser",

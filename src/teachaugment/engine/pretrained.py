@@ -41,7 +41,8 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
             return models.pretrained(source, len(dataset.classes), dataset.channels, dataset.size)
         except UserError as error:
             raise UserError(f"--teacher {source} is not a run directory or a checkpoint, and {error}") from None
-    state = checkpoint.of_run(checkpoint.newest(path)[0] if path.is_dir() else checkpoint.load(path), path)
+    found = checkpoint.newest(path, replay=False)[0] if path.is_dir() else checkpoint.load(path, replay=False)
+    state = checkpoint.of_run(found, path)
     try:
         about, name = state["data"], state["config"]["model"]["name"]
         network = models.create(name, len(about["classes"]), about["channels"], tuple(about["size"]))

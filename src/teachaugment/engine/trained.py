@@ -164,10 +164,10 @@ def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
     if which not in (None, "last", "best"):
         raise UserError(f"checkpoint is {which!r}; it must be last or best")
     if which != "last" and best.exists():
-        return checkpoint.load(best), best
+        return checkpoint.load(best, replay=False), best
     if not checkpoint.exists(path):
         raise UserError(f"{path} has no checkpoint yet; train it with: teachaugment train --resume {path}")
-    return checkpoint.newest(path)
+    return checkpoint.newest(path, replay=False)
 
 
 def _chosen(state: dict[str, Any], file: Path) -> str:
