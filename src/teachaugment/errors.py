@@ -33,8 +33,8 @@ def unforeseen(error: BaseException, doing: str) -> str:
 def _kept_traceback(error: BaseException) -> str:
     with suppress(Exception):  # no place for it is no reason to say less
         text = "".join(traceback.format_exception(error))
-        options = {"prefix": "teachaugment-error-", "suffix": ".txt", "delete": False}
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="backslashreplace", **options) as file:
+        descriptor, name = tempfile.mkstemp(".txt", "teachaugment-error-")
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-        return f"; a mistake of the program, please report it with {file.name}"
+        return f"; a mistake of the program, please report it with {name}"
     return "; a mistake of the program, please report it"

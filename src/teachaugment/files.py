@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def create_whole(path: Path, content: bytes) -> None:
             raise
         except OSError:  # a file system without such links
             if path.exists():
-                raise FileExistsError(17, "File exists", str(path)) from None
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

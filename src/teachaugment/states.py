@@ -58,7 +58,8 @@ def _same(found: Any, own: Mapping[str, Tensor], name: str) -> None:
     for key in (*own, *found):
         if key not in found or key not in own:
             raise DoesNotFit(f"{name}: {key} is {'missing in the state' if key in own else 'unknown'}")
-        _shape(found[key], own[key].shape, f"{name}: {key}")
+        if isinstance(own[key], Tensor):  # a module may add what it likes
+            _shape(found[key], own[key].shape, f"{name}: {key}")
 
 
 def _shape(found: Any, expected: Sequence[int], name: str) -> None:
@@ -85,7 +86,9 @@ def _check_replay(saved: Mapping[str, Any], view: View, name: str) -> None:
 def _check_optimizer(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
     groups, state = saved.get("param_groups"), _mapping(saved.get("state"), "optimizer.state")
     sizes = [len(group["params"]) for group in optimizer.param_groups]
-    lists = [group.get("params") for group in groups if isinstance(group, Mapping)] if isinstance(groups, list) else []
+    lists: list[Any] = []
+    if isinstance(groups, list):
+        lists = [group.get("params") for group in groups if isinstance(group, Mapping)]
     if [len(part) if isinstance(part, list) else -1 for part in lists] != sizes:
         raise DoesNotFit("the optimizer has other parameters in the state")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -106,7 +106,7 @@ def interface(path: Path, folder: str | None = None) -> Any:
         gradio.Textbox(escaped(origin), show_label=False, interactive=False)  # as plain text: no markup of a stranger's
         with gradio.Row():
             with gradio.Column(scale=1):
-                image = gradio.Image(type="filepath", label="image", sources=["upload", "clipboard"])
+                image: Any = gradio.Image(type="filepath", label="image", sources=["upload", "clipboard"])
                 image.preprocess = where  # gradio would decode it with all that Pillow knows
                 inputs: list[Any] = [
                     image,

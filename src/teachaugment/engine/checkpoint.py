@@ -103,15 +103,15 @@ def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) ->
 def of_run(state: dict[str, Any], path: Path) -> dict[str, Any]:
     """The same state, if it is one of a run: whole, and everything that a program relies on of its type."""
     about = state.get("data")
-    wrong = [key for key, kind in CONTENT.items() if type(state.get(key)) is not kind]
+    wrong = [key for key, kind in CONTENT.items() if not isinstance(state.get(key), kind)]
     wrong += [f"data.{key}" for key, fits in DATA.items() if not (isinstance(about, dict) and fits(about.get(key)))]
     if wrong:
         raise UserError(f"{path} is not a checkpoint of a run: {wrong[0]} is missing or something else")
     return state
 
 
-def _all(kind: type) -> Callable[[Any], bool]:
-    return lambda found: isinstance(found, list) and len(found) > 0 and all(isinstance(one, kind) for one in found)
+def _all(*kinds: type) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, list) and all(type(one) in kinds for one in found)
 
 
 CONTENT = {"config": dict, "data": dict, "epoch": int, "step": int, "steps_per_epoch": int, "target": dict}
@@ -120,8 +120,8 @@ DATA: dict[str, Callable[[Any], bool]] = {
     "classes": _all(str),
     "channels": lambda found: type(found) is int and 1 <= found <= 1000,
     "size": lambda found: _all(int)(found) and len(found) == 2 and min(found) >= 1 and max(found) <= 2**16,
-    "mean": _all(float),
-    "std": _all(float),
+    "mean": _all(int, float),
+    "std": _all(int, float),
     "train_images": lambda found: type(found) is int,
 }
 
