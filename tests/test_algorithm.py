@@ -260,6 +260,25 @@ def test_unwrap_finds_the_module_inside_a_wrapper():
     model = network()
     assert unwrap(nn.DataParallel(model)) is model
     assert unwrap(torch.compile(model)) is model
+    assert unwrap(torch.compile(nn.DataParallel(model))) is model
+
+
+class WithAPart(nn.Module):
+    """A model that calls one of its parts as wrappers call theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module, self.head = nn.Flatten(), nn.Linear(192, 4)
+
+    def forward(self, x):
+        return self.head(self.module(x))
+
+
+def test_a_model_with_a_part_called_module_keeps_its_head():
+    model = WithAPart()
+    teach = TeachAugment(model, num_classes=4, n_inner=1)
+    assert teach.target is model
+    assert teach.step(torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 2, 3]))["objective"].isfinite()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,17 @@ def banned(tree: ast.AST, hot: bool = False, file: str = "") -> list[str]:
     return found
 
 
+def prints(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "print" for node in ast.walk(tree))
+
+
+def test_one_file_prints():
+    """It escapes what it prints, and survives a terminal that has gone."""
+    assert [file for file in FILES if prints(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))] == [
+        "terminal.py"
+    ]
+
+
 @pytest.mark.parametrize("pattern", HOT)
 def test_every_hot_place_exists(pattern):
     assert any(PACKAGE.glob(pattern))

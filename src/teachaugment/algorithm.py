@@ -39,11 +39,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from teachaugment import distributed
+from teachaugment import distributed, states
 from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import Batch, check
+from teachaugment.finite_updates import require_finite
 from teachaugment.governor import Governor
-from teachaugment.hyperparameters import Hyperparameters
+from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss
 from teachaugment.mastery import Mastery, default_mastery
 from teachaugment.networks import each_output, evaluating, frozen, unwrap
@@ -53,7 +54,7 @@ from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
 from teachaugment.seeds import derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
-from teachaugment.view import View
+from teachaugment.view import View, probabilities
 
 # (network, batch as the network sees it) -> output
 Forward = Callable[[Callable[..., Any], Batch], Any]
@@ -104,6 +105,7 @@ class TeachAugment:
         **changes: Any,
     ) -> None:
         h = self.hyperparameters = (hyperparameters or Hyperparameters()).changed(changes)
+        check_arguments(channels, views, num_classes)
         self.target = unwrap(target)
         self.device = next(self.target.parameters()).device
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
@@ -198,7 +200,7 @@ class TeachAugment:
         """How much of a batch the target gets right, [right or seen, classes]: what the governor goes by."""
         seen = self._normalized(batch)
         with evaluating(self.target):
-            return self.mastery(self.forward(self.target, seen), self._truth(seen))
+            return self.mastery(self.forward(self.target, seen), seen.truth)
 
     def update_augmenter(
         self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
@@ -210,7 +212,8 @@ class TeachAugment:
         found = [self.backward(part, len(part) / len(batch)) for part in parts]
         distributed.average_gradients(self.optimizer)
         measured = {name: torch.stack([part[name] for part in found]).sum(0) for name in found[0]}
-        if permit is not None and not permit(measured):
+        permit = permit or partial(require_finite, self.optimizer)
+        if not permit(measured):
             return None
         self.optimizer.step()
         for view in self.views:
@@ -230,7 +233,7 @@ class TeachAugment:
                 distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
             seen = self._normalized(batch.with_views(made))
             target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
-            judged = self._truth(seen), self.target_loss, self.loss, partial(self.plain, batch)
+            judged = seen.truth, self.target_loss, self.loss, partial(self.plain, batch)
             terms = self.objective(Passes(target, teacher, *judged))  # Eq. 1
             distance = torch.stack(distances).sum()
             loss = self.hyperparameters.color_weight * distance - terms.objective
@@ -243,7 +246,7 @@ class TeachAugment:
     def plain(self, batch: Batch) -> tuple[Any, Any]:
         """f_θ(x) and y without augmentation: PointAugment's point of comparison. A third pass, so only on demand."""
         seen = self._normalized(batch)
-        return self.forward(partial(frozen, self.target), seen), self._truth(seen)
+        return self.forward(partial(frozen, self.target), seen), seen.truth
 
     def end_epoch(self) -> None:
         """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""
@@ -254,9 +257,7 @@ class TeachAugment:
 
     def probabilities(self) -> dict[str, float]:
         """The learned p_c and p_g, averaged over the classes; of several views, numbered."""
-        suffixes = [""] if len(self.views) == 1 else [f"_{k}" for k in range(1, len(self.views) + 1)]
-        found = [(suffix, view.augmenter.probabilities()) for suffix, view in zip(suffixes, self.views, strict=True)]
-        return {f"p_{name}{suffix}": float(p.mean()) for suffix, parts in found for name, p in parts.items()}
+        return probabilities(self.views)
 
     def policy(self, *, classes: Sequence[str] | None = None, snapshots: bool = False, **provenance: Any) -> Policy:
         """What has been learned, frozen, to be saved and used without target or teacher; of several views, the first's.
@@ -285,6 +286,8 @@ class TeachAugment:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """All of a state, or nothing of one that does not fit."""
+        states.check(state, self.views, self.optimizer, self.teacher, self.governor)
         for k, view in enumerate(self.views):
             view.load_state(k, state)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -309,10 +312,6 @@ class TeachAugment:
 
     def _normalized(self, batch: Batch) -> Batch:
         return batch.replace(image=self.normalize(batch.image), others=tuple(map(self.normalize, batch.others)))
-
-    def _truth(self, seen: Batch) -> Any:
-        """What a loss compares an output with."""
-        return (seen.image, *seen.others) if seen.others else seen.truth
 
     def _reseed(self, purpose: str, part: int) -> None:
         """Random numbers depend on the seed, the number of steps and the part of the batch, and on nothing else."""

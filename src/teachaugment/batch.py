@@ -57,8 +57,10 @@ class Batch:
         return parts[0].replace(part=self.part, others=others, **values)
 
     @property
-    def truth(self) -> Tensor | None:
-        """What a loss compares an output with: the mask where there is one, else the label."""
+    def truth(self) -> Any:
+        """What a loss compares an output with: the mask where there is one, else the label; of several views, these."""
+        if self.others:
+            return (self.image, *self.others)
         return self.label if self.mask is None else self.mask
 
     def each_view(self) -> list[Batch]:

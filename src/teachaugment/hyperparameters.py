@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -14,6 +16,16 @@ CHOICES = {
     "color_space": ("normalized", "image"),
     "teacher_statistics": ("averaged", "batch"),
 }
+# The least and the most of each number. With "above" and "below", the limit itself is not allowed.
+LIMITS: dict[str, dict[str, float]] = {
+    "group": {"low": 1}, "scale_width": {"low": 0}, "shift_width": {"low": 0}, "affine_width": {"low": 0},
+    "noise": {"low": 1}, "dropout": {"low": 0, "below": 1}, "temperature": {"above": 0}, "lr": {"low": 0},
+    "weight_decay": {"low": 0}, "n_inner": {"low": 1}, "fraction": {"above": 0, "high": 1}, "at_once": {"low": 1},
+    "smoothing": {"low": 0, "below": 1}, "color_weight": {"low": 0}, "n_buffer": {"low": 0},
+    "replay_decay": {"above": 0, "high": 1}, "ema_decay": {"low": 0, "high": 1}, "ema_warmup": {"low": 1},
+    "seed": {},
+}  # fmt: skip
+WHOLE = ("group", "noise", "n_inner", "at_once", "n_buffer", "ema_warmup", "seed")
 # What version 0.1 did where its runs and files say nothing.
 VERSION_0_1 = {"context": "input", "color_space": "image"}
 # Settings of the neural augmenter alone, beside the context.
@@ -77,6 +89,9 @@ class Hyperparameters:
         for name, values in CHOICES.items():
             if getattr(self, name) not in values:
                 raise UserError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
+        for name, limits in LIMITS.items():
+            if not (name == "at_once" and self.at_once is None):
+                check_number(name, getattr(self, name), limits, name in WHOLE)
 
     @property
     def governs(self) -> bool:
@@ -100,3 +115,26 @@ class Hyperparameters:
         if made.augmenter == "operations" and (idle := [name for name in changes if name not in OF_ALL]):
             raise UserError(f'{idle[0]} is a number of the paper\'s algorithm; for that, add augmenter="neural"')
         return made
+
+
+def check_number(name: str, value: Any, limits: Mapping[str, float], whole: bool) -> None:
+    """Refuse a number that the algorithm cannot work with."""
+    kind = numbers.Integral if whole else numbers.Real
+    fits = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    low, above, high, below = (limits.get(limit) for limit in ("low", "above", "high", "below"))
+    if (
+        not fits
+        or (low is not None and value < low)
+        or (above is not None and value <= above)
+        or (high is not None and value > high)
+        or (below is not None and value >= below)
+    ):
+        words = {"low": "of at least", "above": "above", "high": "of at most", "below": "below"}
+        must = " and ".join(f"{words[limit]} {bound:g}" for limit, bound in limits.items())
+        raise UserError(f"{name} must be a {'whole ' if whole else ''}number {must}".rstrip() + f", not {value!r}")
+
+
+def check_arguments(channels: int, views: int, classes: int | None) -> None:
+    """The same of what TeachAugment is told besides."""
+    for name, value in {"channels": channels, "views": views, "num_classes": 1 if classes is None else classes}.items():
+        check_number(name, value, {"low": 1}, whole=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 from torch.func import functional_call
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from teachaugment.batch import Batch
 
@@ -26,12 +27,21 @@ def frozen(model: nn.Module, *inputs: Any) -> Any:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside DataParallel, DistributedDataParallel or torch.compile."""
+    """The module inside DataParallel, DistributedDataParallel or torch.compile, which are known by their types: a model
+    of yours may have a part called ``module``."""
     while True:
-        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
-        if not isinstance(inner, nn.Module):
+        if isinstance(model, (DataParallel, DistributedDataParallel)):
+            model = model.module
+        elif _is_compiled(model):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
             return model
-        model = inner
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """By its type's name: to import the type takes seconds, and whoever has compiled something has imported it."""
+    kind = type(model)
+    return kind.__name__ == "OptimizedModule" and kind.__module__.startswith("torch.")
 
 
 @contextmanager

@@ -8,29 +8,52 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, TypeVar
 
+from teachaugment.terminal import escaped, is_terminal, say, say_here
+
+__all__ = ["Display", "duration", "progress", "say"]
+
 Item = TypeVar("Item")
 PATIENCE, SPOKEN_EVERY = 2, 10  # seconds
 
 
-def say(line: str) -> None:
-    """A line on standard error, by the first of several processes; torchrun numbers them in RANK."""
-    if os.environ.get("RANK", "0") == "0":
-        print(line, file=sys.stderr, flush=True)
-
-
 def progress(items: Iterable[Item], total: int, doing: str, what: str) -> Iterator[Item]:
     """The items, saying on stderr how many there have been; nothing is said within the first two seconds."""
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         from tqdm import tqdm
 
-        yield from tqdm(items, total=total, desc=doing, unit=f" {what}", delay=PATIENCE, leave=False, file=sys.stderr)
+        how: dict[str, Any] = {"desc": doing, "unit": f" {what}", "delay": PATIENCE, "leave": False}
+        shown = Bar(tqdm(total=total, file=sys.stderr, **how))
+        try:
+            for item in items:
+                yield item
+                shown.update()
+        finally:
+            shown.close()
         return
     say_at = time.monotonic() + PATIENCE
     for done, item in enumerate(items):
         if time.monotonic() >= say_at:
-            print(f"{doing}: {done:,} of {total:,} {what}", file=sys.stderr, flush=True)
+            say_here(f"{doing}: {done:,} of {total:,} {what}")
             say_at = time.monotonic() + SPOKEN_EVERY
         yield item
+
+
+class Bar:
+    """tqdm's bar, which is let go when its terminal has gone."""
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> None:
+            if self.shown is not None:
+                try:
+                    getattr(self.shown, name)(*arguments, **keywords)
+                except (OSError, ValueError):
+                    self.shown.disable = True  # so that nothing more is drawn, at its end either
+                    self.shown = None
+
+        return call
 
 
 class Display:
@@ -49,9 +72,9 @@ class Display:
     def say(self, line: str) -> None:
         self.spoken = time.monotonic()
         if self.bar is not None:
-            self.bar.write(line, file=self.stream)
+            self.bar.write(escaped(line), file=self.stream)
         else:
-            print(line, file=self.stream, flush=True)
+            say_here(line, self.stream)
 
     def once(self, topic: str, line: str) -> None:
         """Say something that one mention is enough for."""
@@ -66,12 +89,12 @@ class Display:
 
 def bar(stream: TextIO, total: int, done: int, layout: str) -> Any:
     """tqdm's bar on a terminal, otherwise None."""
-    if not stream.isatty():
+    if not is_terminal(stream):
         return None
     from tqdm import tqdm
 
     width: dict[str, Any] = {"dynamic_ncols": True} if _columns(stream) else {"ncols": 80}
-    return tqdm(total=total, initial=done, file=stream, bar_format=layout, leave=False, **width)
+    return Bar(tqdm(total=total, initial=done, file=stream, bar_format=layout, leave=False, **width))
 
 
 def _columns(stream: TextIO) -> int:

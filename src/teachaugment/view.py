@@ -71,6 +71,13 @@ def state_names(k: int) -> tuple[str, str]:
     return named[k] if k < len(named) else (f"augmenter_{k + 1}", f"replay_{k + 1}")
 
 
+def probabilities(views: Sequence[View]) -> dict[str, float]:
+    """How often each part acts, averaged over the classes; of several views, numbered."""
+    suffixes = [""] if len(views) == 1 else [f"_{k}" for k in range(1, len(views) + 1)]
+    found = [(suffix, view.augmenter.probabilities()) for suffix, view in zip(suffixes, views, strict=True)]
+    return {f"p_{name}{suffix}": float(p.mean()) for suffix, parts in found for name, p in parts.items()}
+
+
 def saved_views(state: Mapping[str, Any], replay_decay: float) -> list[View]:
     """The views in a state of TeachAugment, without the rest of it."""
     views: list[View] = []

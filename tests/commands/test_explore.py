@@ -32,9 +32,15 @@ def picture() -> Image.Image:
     return Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 400, 3), dtype=np.uint8))
 
 
-def test_versions_follow_class_seed_and_strength(file):
+@pytest.fixture
+def uploaded(tmp_path: Path) -> str:
+    picture().save(tmp_path / "picture.png")
+    return str(tmp_path / "picture.png")
+
+
+def test_versions_follow_class_seed_and_strength(file, uploaded):
     def made(context: str | None = None, seed: int = 0, strength: float = 1.0) -> list[np.ndarray]:
-        return [np.array(version) for version in explore.explore(file, picture(), context, seed, strength)]
+        return [np.array(version) for version in explore.explore(file, uploaded, context, seed, strength)]
 
     first = made()
     assert len(first) == explore.VERSIONS and first[0].shape == (40, 320, 3)
@@ -45,16 +51,16 @@ def test_versions_follow_class_seed_and_strength(file):
     assert explore.explore(file, None, None, 0, 1.0) == []
 
 
-def test_the_page_is_built_and_answers_on_this_machine_only(file):
+def test_the_page_is_built_and_answers_on_this_machine_only(file, uploaded, tmp_path):
     pytest.importorskip("gradio")
-    page = explore.interface(file.parent)
+    page = explore.interface(file.parent, str(tmp_path))
     try:
         _, address, shared = explore.launch(page, None, browser=False, wait=False)
         assert address.startswith("http://127.0.0.1:") and not shared and page.server_name == "127.0.0.1"
         with urllib.request.urlopen(address, timeout=20) as answer:
             assert answer.status == 200 and b"TeachAugment" in answer.read()
-        versions = next(iter(page.fns.values())).fn(picture(), "cat", 3, 0.5)
-        assert len(versions) == explore.VERSIONS
+        function = next(iter(page.fns.values()))
+        assert len(function.fn(uploaded, "cat", 3, 0.5)) == explore.VERSIONS
         assert page.fns and all(len(function.inputs) == 4 for function in page.fns.values())
     finally:
         page.close()

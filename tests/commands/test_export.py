@@ -243,3 +243,8 @@ def test_a_comparison_has_it_as_a_strategy():
     )  # teachaugment compare --policy p.safetensors --strategies none,policy
     assert configure(given, "policy", 1).augment.policy == "p.safetensors"
     assert configure(given, "none", 1).augment == configure(nothing, "none", 1).augment
+
+
+def test_a_policy_is_not_replaced_by_its_card(trained_run, tmp_path, capsys):
+    assert cli.main(["export", str(trained_run), "-o", str(tmp_path / "p.md")]) == 2
+    assert "ends as the policy's card does" in capsys.readouterr().err and not any(tmp_path.iterdir())

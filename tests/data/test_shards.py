@@ -143,12 +143,16 @@ def test_the_headers_are_read_once_until_a_shard_changes(folder, monkeypatch):
     streamed(folder)
     opened = []
     real = tarfile.open
-    monkeypatch.setattr(tarfile, "open", lambda path, *rest: opened.append(path.name) or real(path, *rest))
+    monkeypatch.setattr(
+        tarfile, "open", lambda path, *rest, **how: opened.append(path.name) or real(path, *rest, **how)
+    )
     streamed(folder)
     assert opened == []
     monkeypatch.undo()
     write(folder / "photos-val-001.tar", *samples(105, 7))
-    monkeypatch.setattr(tarfile, "open", lambda path, *rest: opened.append(path.name) or real(path, *rest))
+    monkeypatch.setattr(
+        tarfile, "open", lambda path, *rest, **how: opened.append(path.name) or real(path, *rest, **how)
+    )
     assert len(streamed(folder).test) == 12 and opened == ["photos-val-001.tar"]
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.log import Log
 from teachaugment.progress import duration
@@ -56,6 +58,16 @@ def test_a_resumed_log_has_no_line_from_after_the_checkpoint(tmp_path):
     log.write({"event": "epoch", "epoch": 3, "step": 15, "new": True})
     log.close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [*records[:3], {**records[3], "new": True}]
+
+
+def test_a_bad_line_goes_with_a_word_and_those_after_it_stay(tmp_path):
+    path = tmp_path / "log.jsonl"
+    good = [json.dumps({"event": "epoch", "epoch": i, "step": 5 * i}).encode() for i in (1, 2, 3, 4)]
+    spoilt = [b"\x00" * 40, b'{"event": "epoch", "epoch": "2"}', b"[" * 5000]
+    path.write_bytes(b"\n".join([good[0], *spoilt, *good[1:]]) + b"\n")
+    with pytest.warns(UserWarning, match=r"3 line\(s\) cannot be read and are dropped \(line 2, 3, 4\)"):
+        Log(path, epoch=3).close()
+    assert path.read_bytes().splitlines() == good[:3]
 
 
 def test_a_new_log_starts_empty(tmp_path):

@@ -11,6 +11,7 @@ import teachaugment
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.batch import Batch
 from teachaugment.errors import UserError
+from teachaugment.policy.digest import digest
 from teachaugment.policy.load import load_policy
 from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
@@ -62,7 +63,7 @@ def test_a_saved_policy_comes_back_bit_for_bit(tmp_path, batch):
 def test_the_header_says_what_the_policy_is(file):
     with safe_open(str(file), framework="pt") as opened:
         header = json.loads(opened.metadata()["teachaugment"])
-    assert header["format"] == 2 and header["kind"] == "neural" and header["context"] == "class"
+    assert header["format"] == 3 and header["kind"] == "neural" and header["context"] == "class"
     assert header["augmenter"]["channels"] == 3 and header["classes"] == NAMES and header["snapshots"] is None
     assert header["ranges"] == {"scale": [0.6, 1.4], "shift": [-0.5, 0.5], "affine": [-0.25, 0.25]}
     assert header["provenance"] == {"version": teachaugment.__version__, "data": "shapes"}
@@ -225,6 +226,12 @@ def header_of(path):
         return json.loads(opened.metadata()["teachaugment"])
 
 
+def write(path, tensors, header):
+    """With a right checksum."""
+    header = {**header, "digest": digest(header, tensors)}
+    save_file(tensors, path, metadata={"teachaugment": json.dumps(header)})
+
+
 class Explosive:
     def __reduce__(self):
         return (exec, ("raise SystemExit('code ran')",))
@@ -243,6 +250,13 @@ BROKEN_HEADERS = {
     "names": {"classes": ["a", "b"]},
     "no names": {"classes": "ant"},
     "no provenance": {"provenance": [1]},
+    "all memory for a group": {"augmenter": {"channels": 3, "classes": 5, "group": 10**12}},
+    "an endless range": {"augmenter": {"channels": 3, "classes": 5, "scale_width": 1e300}},
+    "a range that is no number": {"augmenter": {"channels": 3, "classes": 5, "affine_width": float("nan")}},
+    "normalisation as text": {"normalization": {"mean": "0.5", "std": "0.2"}},
+    "normalisation of too few channels": {"normalization": {"mean": [0.5], "std": [0.2]}},
+    "normalisation of texts": {"normalization": {"mean": ["a", "b", "c"], "std": [1, 1, 1]}},
+    "deep provenance": {"provenance": {"data": json.loads("[" * 100 + "]" * 100)}},
 }
 
 
@@ -266,15 +280,36 @@ def test_files_that_are_no_policy_are_refused_in_one_line(tmp_path, file, kind):
         save_file(tensors, path, metadata={"teachaugment": "[]"})
     elif kind == "not finite":
         tensors["log_odds"][0] = float("nan")
-        save_file(tensors, path, metadata={"teachaugment": json.dumps(header)})
+        write(path, tensors, header)
     elif kind == "shape":
         tensors["log_odds"] = torch.zeros(6, 2)
-        save_file(tensors, path, metadata={"teachaugment": json.dumps(header)})
+        write(path, tensors, header)
     elif kind != "missing":
-        save_file(tensors, path, metadata={"teachaugment": json.dumps({**header, **BROKEN_HEADERS[kind]})})
+        write(path, tensors, {**header, **BROKEN_HEADERS[kind]})
     with pytest.raises(UserError, match=r"x\.safetensors") as caught:
         load_policy(path)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_policy_of_version_0_1_has_no_checksum_and_loads(file, batch, tmp_path):
+    old = {key: value for key, value in header_of(file).items() if key != "digest"} | {"format": 2}
+    save_file(load_file(file), tmp_path / "old.safetensors", metadata={"teachaugment": json.dumps(old)})
+    policies = [load_policy(path) for path in (file, tmp_path / "old.safetensors")]
+    assert torch.equal(*(policy(*batch, generator=seeded()) for policy in policies))
+    assert policies[0].fingerprint() == policies[1].fingerprint()
+
+
+def test_a_checksum_that_was_taken_away_is_missed(file, tmp_path):
+    header = header_of(file)
+    for changed in ({**header, "format": 2, "classes": list("abcde")}, {**header, "digest": None}):
+        save_file(load_file(file), path := tmp_path / "x.safetensors", metadata={"teachaugment": json.dumps(changed)})
+        with pytest.raises(UserError, match="does not agree with its checksum"):
+            load_policy(path)
+
+
+def test_what_json_has_no_word_for_is_refused_when_it_is_saved(tmp_path):
+    with pytest.raises(UserError, match="plain data"):
+        Policy.of(awake(), provenance={"data": tmp_path}).save(tmp_path / "policy.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -285,8 +320,7 @@ def test_snapshots_that_do_not_fit_are_refused(tmp_path, change):
     replay.push()
     path = tmp_path / "x.safetensors"
     Policy.of(module, replay).save(path)
-    header = {**header_of(path), "snapshots": change}
-    save_file(load_file(path), path, metadata={"teachaugment": json.dumps(header)})
+    write(path, load_file(path), {**header_of(path), "snapshots": change})
     with pytest.raises(UserError, match="snapshots have other"):
         load_policy(path, snapshots=True)
 

@@ -8,7 +8,9 @@ import shutil
 
 import pytest
 
-from teachaugment.engine import checkpoint
+from teachaugment.engine import checkpoint, directory
+from teachaugment.errors import UserError
+from teachaugment.policy.load import load_policy
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.slow)])
@@ -48,6 +50,29 @@ def test_every_flipped_bit_is_noticed(lab, record, tmp_path, count):
                         checkpoint.load(path)
     checkpoint.load(path)
     record("single bits flipped anywhere in a checkpoint", count)
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
+def test_damage_to_a_policy_is_noticed_or_changes_nothing(lab, record, tmp_path, count):
+    """One bit, a few bytes, or the end; what is accepted all the same is the same policy, to the last digit."""
+    whole, numbers = (lab.reference / directory.POLICY).read_bytes(), random.Random(0)
+    right, path = load_policy(lab.reference), tmp_path / directory.POLICY
+    header = int.from_bytes(whole[:8], "little")
+    for i in range(count):
+        content = bytearray(whole)
+        place = numbers.randrange(8 + header if i % 2 else len(whole))
+        if i % 10 == 9:
+            del content[place:]
+        else:
+            content[place] ^= 1 << numbers.randrange(8)
+        path.write_bytes(content)
+        try:
+            found = load_policy(path)
+        except UserError as error:
+            assert "\n" not in str(error)
+            continue
+        assert found.content() == right.content(), place  # a space in the header
+    record("damage to a policy: noticed, or without any effect", count)
 
 
 def damage(path, place: int = -1000) -> None:

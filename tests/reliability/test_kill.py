@@ -38,7 +38,7 @@ def killed_in_a_save(operation: str, number: int):
     return prepare
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(35, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_a_random_moment(lab, record, count):
     for i in range(count):
         path, random_numbers = lab.fresh(), random.Random(i)

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from teachaugment.augment.mlp import Live, Sources
 from teachaugment.batch import Batch
 
+LARGEST_GROUP = 2**16  # a file of a stranger must not ask for all memory
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -27,8 +29,10 @@ class Settings:
     group: int = 8  # images that share a snapshot of the replay, and whatever else a kind shares
 
     def __post_init__(self) -> None:
-        if not (self.channels >= 1 and (self.classes is None or self.classes >= 1) and self.group >= 1):
-            raise ValueError("channels, classes and group must be at least 1")
+        if not (
+            self.channels >= 1 and (self.classes is None or self.classes >= 1) and 1 <= self.group <= LARGEST_GROUP
+        ):
+            raise ValueError(f"group must be at most {LARGEST_GROUP:,}")
 
 
 class Augmenter(nn.Module):

@@ -16,6 +16,8 @@ from teachaugment.augment.geometric import GeometricAugmentation
 from teachaugment.augment.mlp import MLP, Sources, context_rows
 from teachaugment.batch import IGNORE, Batch
 
+WIDEST = 100  # of a search range: far beyond what leaves anything of an image
+
 
 @dataclass(frozen=True)
 class Settings(augmenter.Settings):
@@ -40,6 +42,8 @@ class Settings(augmenter.Settings):
             raise ValueError("noise must be at least 1, dropout within [0, 1) and temperature above 0")
         if self.context not in ("input", "hidden") or self.normalizer not in ("none", "noise", "all"):
             raise ValueError("context must be input or hidden, and normalizer none, noise or all")
+        if not all(0 <= width <= WIDEST for width in (self.scale_width, self.shift_width, self.affine_width)):
+            raise ValueError(f"scale_width, shift_width and affine_width must be within 0 … {WIDEST}")
 
 
 class Noise(NamedTuple):

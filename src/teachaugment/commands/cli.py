@@ -6,15 +6,18 @@ Only the module of that command is imported, and the overview of ``teachaugment 
 from __future__ import annotations
 
 import argparse
+import atexit
+import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from teachaugment import __version__
 from teachaugment.commands import COMMANDS
 from teachaugment.commands.parser import Parser, spelling
-from teachaugment.errors import UserError, nearest
-from teachaugment.progress import say
+from teachaugment.errors import UserError, nearest, unforeseen
+from teachaugment.terminal import NobodyReads, escaped, flush, open_streams, say
 
 OVERVIEW = """\
 examples:
@@ -85,17 +88,40 @@ def unexpected(rest: Sequence[str], command: str | None, parser: argparse.Argume
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 where images were left out (predict), 2 after a mistake the user can put right, 130 after
-    Ctrl-C, 143 after SIGTERM."""
+    """The exit code: 0, 1 where images were left out (predict), 2 after a mistake, 141 where nobody reads what is
+    printed, and 128 more than its number after a signal: 130 after Ctrl-C, 143 after SIGTERM."""
+    words = sys.argv[1:] if argv is None else list(argv)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*decompression bomb")  # Pillow's: such an image is refused by name
-        warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {message}\n"
+        warnings.formatwarning = lambda message, *_, **__: f"teachaugment: warning: {escaped(message)}\n"
         try:
-            arguments = parse(sys.argv[1:] if argv is None else list(argv))
+            arguments = parse(words)
             return COMMANDS.load(arguments.command).run(arguments)
         except UserError as error:
-            say(f"teachaugment: error: {error}")
+            say(f"teachaugment: error: {' '.join(str(error).splitlines())}")
             return 2
+        except NobodyReads:
+            return 141
         except KeyboardInterrupt:
             say("teachaugment: interrupted")
             return 130
+        except Exception as error:
+            say(f"teachaugment: error: {unforeseen(error, ' '.join(['teachaugment', *words[:1]]))}")
+            return 2
+
+
+def entry() -> NoReturn:
+    """The command as a process of its own. It ends when it has said all: a thread that still reads, or one of torch's
+    that connects several processes, must neither keep it nor end it badly."""
+    code = 1
+    try:
+        open_streams()
+        code = main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except KeyboardInterrupt:
+        code = 130
+    finally:
+        atexit._run_exitfuncs()
+        flush()
+        os._exit(code)

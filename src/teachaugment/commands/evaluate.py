@@ -10,6 +10,7 @@ from typing import Any
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
+from teachaugment.terminal import print_text
 
 EXAMPLES = """\
 examples:
@@ -40,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     with processes.session(build.device(config.device)):
         metrics = restore.evaluate_run(config, path, arguments.checkpoint, arguments.data)
         if distributed.is_main():
-            show(config.task, metrics, arguments.json, arguments.output)
+            show(metrics, arguments.json, arguments.output)
     return 0
 
 
-def show(task: str, metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
+def show(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
     """Print the metrics, and write them to the file ``output`` if there is one."""
     from teachaugment.show.results import result_lines
 
@@ -54,7 +55,7 @@ def show(task: str, metrics: dict[str, Any], as_json: bool, output: str | None) 
             Path(output).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write --output {output}: {error.strerror}") from None
-    lines = result_lines(metrics["test"], TASKS.load(task).describe)
+    lines = result_lines(metrics["test"], TASKS.load(metrics["task"]).describe)
     if "chosen" in metrics:
         lines.append(f"chosen   the {metrics['chosen']} of epoch {metrics['epoch']}, on the validation split")
-    print(text if as_json else "\n".join(lines))
+    print_text(text if as_json else "\n".join(lines))

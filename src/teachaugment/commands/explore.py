@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import tempfile
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError
+from teachaugment.terminal import escaped, print_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -20,6 +24,8 @@ examples:
 """
 
 HOST = "127.0.0.1"  # never anything else: the page is for the person at this machine
+NAMES = [HOST, "localhost"]  # what a browser may call it: a page of another name that leads here is a stranger's
+LARGEST = "32mb"  # of an image that is dropped on the page
 DRAWN = "a class drawn for each version"
 VERSIONS, SIDE = 8, 320
 
@@ -34,19 +40,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.policy) if arguments.policy else newest_run(Path("runs"))
-    page = interface(path)
-    launch(page, arguments.port, not arguments.no_browser)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, leave)
+    with tempfile.TemporaryDirectory(prefix="teachaugment-explore-") as folder:  # for this user only, gone at the end
+        page = interface(path, folder)
+        launch(page, arguments.port, not arguments.no_browser)
     return 0
+
+
+def leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def launch(page: Any, port: int | None, browser: bool, wait: bool = True) -> Any:
     """Serve the page on this machine only."""
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
     quiet: dict[str, Any] = {"share": False, "quiet": True, "prevent_thread_lock": True}
+    quiet |= {"max_file_size": LARGEST, "app_kwargs": {"middleware": [Middleware(TrustedHostMiddleware, NAMES)]}}
     try:
         served = page.launch(server_name=HOST, server_port=port, inbrowser=browser, **quiet)
     except OSError as error:
         raise UserError(f"cannot open the page on {HOST}: {str(error).splitlines()[0]}") from None
-    print(f"{served[1]}  open on this machine only; stop it with Ctrl-C", flush=True)
+    print_text(f"{served[1]}  open on this machine only; stop it with Ctrl-C")
     if wait:
         page.block_thread()
     return served
@@ -60,9 +77,13 @@ def newest_run(root: Path) -> Path:
     return found[-1].parent
 
 
-def interface(path: Path) -> Any:
-    """The page: drop an image, choose class, seed and strength, see versions of it."""
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing leaves this machine
+def interface(path: Path, folder: str | None = None) -> Any:
+    """The page: drop an image, choose class, seed and strength, see versions of it. Images come to ``folder``."""
+    for name in [name for name in os.environ if name.startswith("GRADIO_")]:
+        del os.environ[name]  # one of them serves any files of this machine, another one to any machine
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # nothing leaves this machine
+    if folder is not None:
+        os.environ["GRADIO_TEMP_DIR"] = folder
     try:
         import gradio
     except ImportError:
@@ -73,17 +94,22 @@ def interface(path: Path) -> Any:
     known = policy.augmenter.settings.classes
     classes = [] if known is None else policy.classes or [str(i) for i in range(known)]
 
-    def versions(picture: Image.Image | None, chosen: str, seed: float, strength: float) -> list[Image.Image]:
-        return explore(path, picture, None if chosen == DRAWN else chosen, int(seed), float(strength))
+    def versions(uploaded: str | None, chosen: str, seed: float, strength: float) -> list[Image.Image]:
+        try:
+            return explore(path, uploaded, None if chosen == DRAWN else chosen, int(seed), float(strength))
+        except UserError as error:
+            raise gradio.Error(escape(str(error)), print_exception=False) from None
 
     with gradio.Blocks(title="TeachAugment") as page:
-        gradio.Markdown(
-            f"# What was learned\n`{path}`: {policy.provenance.get('data', 'unknown data')}. Drop an image."
-        )
+        gradio.Markdown("# What was learned")
+        origin = f"{path}: {policy.provenance.get('data', 'unknown data')}. Drop an image."
+        gradio.Textbox(escaped(origin), show_label=False, interactive=False)  # as plain text: no markup of a stranger's
         with gradio.Row():
             with gradio.Column(scale=1):
+                image: Any = gradio.Image(type="filepath", label="image", sources=["upload", "clipboard"])
+                image.preprocess = where  # gradio would decode it with all that Pillow knows
                 inputs: list[Any] = [
-                    gradio.Image(type="pil", label="image", sources=["upload", "clipboard"]),
+                    image,
                     gradio.Dropdown([DRAWN, *classes], value=DRAWN, label="augmented as", visible=bool(classes)),
                     gradio.Slider(0, 99, value=0, step=1, label="seed"),
                     gradio.Slider(
@@ -97,17 +123,21 @@ def interface(path: Path) -> Any:
     return page
 
 
-def explore(
-    path: Path, picture: Image.Image | None, context: str | None, seed: int, strength: float
-) -> list[Image.Image]:
-    """Versions of an image; none without an image."""
+def where(uploaded: Any) -> str | None:
+    """The file of an image that was dropped on the page."""
+    path = getattr(uploaded, "path", None)
+    return None if path is None else str(path)
+
+
+def explore(path: Path, uploaded: str | None, context: str | None, seed: int, strength: float) -> list[Image.Image]:
+    """Versions of the image in a file; none without an image."""
     from torchvision.transforms.v2.functional import to_pil_image
 
-    from teachaugment.commands.preview import draws, prepared
+    from teachaugment.commands.preview import draws, opened
     from teachaugment.policy.load import load_policy
 
-    if picture is None:
+    if uploaded is None:
         return []
     policy = load_policy(path, context=context, strength=strength)
-    shown = prepared(picture, policy, SIDE)
+    shown = opened(Path(uploaded), policy, SIDE)
     return [to_pil_image(version.clamp(0, 1)) for version in draws(policy, shown, VERSIONS, seed)]

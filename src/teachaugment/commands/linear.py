@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import progress
+from teachaugment.terminal import print_text
 
 if TYPE_CHECKING:
     from teachaugment.batch import Batch
@@ -59,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     from teachaugment.engine.features import features_of, untrained_features
     from teachaugment.files import write_atomically
 
-    trainer, name = restore.load_run(config, path, arguments.checkpoint)
+    config, state, file = restore.checkpoint_of(config, path, arguments.checkpoint)
+    trainer, name = restore.from_checkpoint(config, state, file, path)
     found = {name: features_of(network, trainer) for name, network in trainer.models().items()}
     found["untrained"] = untrained_features(trainer)
     networks = {model: trainer.precision.call(network) for model, (network, _) in found.items()}
@@ -81,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = {**about, "protocol": protocol, **settings, "features": widths["target"], "test": results}
     text = json.dumps(result, indent=2) + "\n"
     write_atomically(path / directory.LINEAR, lambda file: file.write(text.encode()))
-    print(text.rstrip() if arguments.json else "\n".join(lines(result)))
+    print_text(text.rstrip() if arguments.json else "\n".join(lines(result)))
     return 0
 
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from teachaugment.terminal import print_text
+
 EXAMPLES = """\
 examples:
   teachaugment models
@@ -20,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     found = as_data()
-    print(json.dumps(found, indent=2) if arguments.json else as_text(found))
+    print_text(json.dumps(found, indent=2) if arguments.json else as_text(found))
     return 0
 
 

@@ -7,6 +7,8 @@ import json
 import textwrap
 from typing import Any
 
+from teachaugment.terminal import print_text
+
 EXAMPLES = """\
 examples:
   teachaugment presets
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    print(json.dumps(as_data(), indent=2) if arguments.json else as_text())
+    print_text(json.dumps(as_data(), indent=2) if arguments.json else as_text())
     return 0
 
 

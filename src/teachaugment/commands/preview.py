@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -51,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
         sheet.save(arguments.output)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write --output {arguments.output}: {error}") from None
-    print(f"{arguments.output}  {len(pictures)} image(s), {arguments.draws} version(s) of each")
+    print_text(f"{arguments.output}  {len(pictures)} image(s), {arguments.draws} version(s) of each")
     return 0
 
 
-def opened(path: Path, policy: Policy) -> Image.Image:
+def opened(path: Path, policy: Policy, side: int = SIDE) -> Image.Image:
     """An image file, upright, in the policy's channels, no larger than what will be shown."""
     from PIL import ImageOps
 
@@ -63,7 +64,7 @@ def opened(path: Path, policy: Policy) -> Image.Image:
 
     try:
         with decode.opened(path) as file:
-            return prepared(ImageOps.exif_transpose(file), policy, SIDE)
+            return prepared(ImageOps.exif_transpose(file), policy, side)
     except UserError:
         raise
     except Exception as error:

@@ -6,17 +6,20 @@ Nothing slow is imported before the settings have been checked.
 from __future__ import annotations
 
 import argparse
+import os
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from teachaugment.commands import COMMANDS
 from teachaugment.config.flags import add_settings, given_layers
-from teachaugment.config.resolve import Config, read_run, resolve
+from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
 from teachaugment.tasks import TASKS
+from teachaugment.terminal import print_text
 
 USAGE = "teachaugment train [PRESET] [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
 EXAMPLES = """\
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from teachaugment import distributed
     from teachaugment.commands.report.write import write_report
-    from teachaugment.engine import build, processes, restore
+    from teachaugment.engine import build, lock, processes, restore
     from teachaugment.engine.interrupts import Interrupts, Stopped
     from teachaugment.engine.run import run
 
@@ -63,22 +66,36 @@ def run(arguments: argparse.Namespace) -> int:
         with (
             Interrupts() as interrupts,
             processes.session(build.device(config.device), stopping=lambda: bool(interrupts.asked)),
+            ExitStack() as locks,
         ):
             if arguments.resume:
                 into = Path(config.output or "") if "output" in arguments.chosen else None
+                processes.share(lambda: [locks.enter_context(lock.held(at)) for at in to_lock(arguments.resume, into)])
                 trainer, path = restore.resume(config, Path(arguments.resume), into, arguments.force)
                 say(f"continuing {path} after {build.how_far(trainer)}")
             else:
                 trainer = build.build(config)
-                path = processes.share(lambda: directory.create_run(trainer.config))
+                path = processes.share(lambda: directory.create_run(trainer.config, locks))
             say(build.describe(trainer, path))
             metrics = run(trainer, path, interrupts, write_report)
             if distributed.is_main():
-                print(outcome(config.task, metrics, path))
+                print_text(outcome(config.task, metrics, path), needed=False)
     except Stopped as stopped:
         say(f"teachaugment: {stopped}" + (f"; continue with: teachaugment train --resume {path}" if path else ""))
         return stopped.code
     return 0
+
+
+def to_lock(resumed: str, into: Path | None) -> list[Path]:
+    """The directories that a resumed run writes, and the one that it copies, unless nobody can write that."""
+    found = [Path(resumed)]
+    if into is not None and into.resolve() != found[0].resolve():
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write the run directory {into}: {error.strerror}") from None
+        found = [into, *(path for path in found if os.access(path, os.W_OK))]
+    return found
 
 
 def settings(arguments: argparse.Namespace) -> Config:
@@ -90,13 +107,13 @@ def settings(arguments: argparse.Namespace) -> Config:
         raise UserError(f"a resumed run has its settings; leave out the preset {preset}")
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
-        layers.insert(0, read_run(directory.existing_run(arguments.resume) / directory.CONFIG))
+        layers.insert(0, directory.whole_settings(directory.existing_run(arguments.resume)))
     return resolve(*layers)
 
 
 def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended: results, what was learned, and which files there are."""
-    from teachaugment.engine import checkpoint
+    from teachaugment.engine import checkpoint, snapshots
     from teachaugment.show.results import class_lines, result_lines
 
     entry, target = TASKS[task], metrics["test"]["target"]
@@ -124,6 +141,7 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
         checkpoint.LAST: f"the last epoch; train on with: teachaugment train --resume {path} --epochs N",
         checkpoint.PREVIOUS: "the one before it, in case that file is damaged",
         checkpoint.BEST: "the best epoch on the validation split",
+        snapshots.FOLDER: "the augmenters of earlier epochs, which the checkpoints name",
         directory.POLICY: f"the augmentation; see it with: teachaugment preview {path} IMAGE",
         directory.CARD: "what it is, for those who get it",
         directory.REPORT: "curves, images through the epochs, what was learned: open it in a browser",

@@ -73,7 +73,7 @@ def resolve(*layers: Layer) -> Config:
             try:
                 chosen[key] = SETTINGS[key].parse(raw)
             except ValueError:
-                wrong = f"{where} must be {SETTINGS[key].expected()}, not {raw!r}"
+                wrong = f"{where} must be {SETTINGS[key].expected()}, not {_shown(raw)}"
                 choices = SETTINGS[key].metadata["choices"] or ()
                 close = nearest(str(raw), choices) if choices else ""
                 raise UserError(wrong + (close if "did you mean" in close else "")) from None
@@ -87,6 +87,15 @@ def resolve(*layers: Layer) -> Config:
     config = unflatten({**other_defaults(chosen), **chosen})
     _check_together(config, names)
     return config
+
+
+def _shown(raw: Any) -> str:
+    """A value that was given, for a message: a hundred characters of it."""
+    try:
+        text = repr(raw)
+    except ValueError:  # a number of thousands of digits
+        return "a number of that length"
+    return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 def _check_together(config: Config, names: Mapping[str, str]) -> None:
@@ -159,7 +168,11 @@ def read_yaml(path: str | Path) -> Layer:
         tree = yaml.safe_load(text)
     except OSError as error:
         raise UserError(f"cannot read the configuration {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(
+            f"{path} is nested too deeply; a configuration is YAML such as 'train: {{epochs: 10}}'"
+        ) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # also an impossible date, a number of 5,000 digits
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not a YAML text"

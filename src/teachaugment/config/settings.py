@@ -94,9 +94,13 @@ class Setting:
             return text
         if base is int and isinstance(value, float):
             raise ValueError
-        number = base(value)
+        try:
+            number = base(value)
+            finite = math.isfinite(number)
+        except OverflowError:
+            raise ValueError from None
         inside = (
-            math.isfinite(number)
+            finite
             and (rule["low"] is None or number >= rule["low"])
             and (rule["above"] is None or number > rule["above"])
             and (rule["high"] is None or number <= rule["high"])

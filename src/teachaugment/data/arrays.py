@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +55,14 @@ def _read(path: Path) -> list[NDArray[Any]]:
             if missing:
                 raise UserError(f"{path} lacks {', '.join(missing)}; it must have {', '.join(KEYS)}")
             return [file[key] for key in KEYS]
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        reason = " ".join(str(error).split()) or "it does not fit into memory"
+    except UserError:
+        raise
+    except MemoryError:
+        raise UserError(f"cannot read {path}: it does not fit into memory") from None
+    except Exception as error:  # numpy and zipfile have many words for what is damaged, encrypted or no archive at all
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, (AttributeError, TypeError)):
+            reason = "it is no archive of arrays"
         raise UserError(f"cannot read {path}: {reason}; expected an .npz of plain arrays {', '.join(KEYS)}") from None
 
 

@@ -9,13 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from teachaugment.errors import UserError
+
 T = TypeVar("T")
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
 
 
 def home() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "teachaugment"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "teachaugment"
+    except RuntimeError:  # neither HOME nor an entry for the user
+        raise UserError("there is no home directory to keep data in; name one in XDG_CACHE_HOME") from None
 
 
 def fingerprint(root: Path, paths: list[str], *parts: object) -> str:
@@ -39,10 +44,13 @@ def measured_once(key: str, measure: Callable[[], Statistics]) -> Statistics:
 
 def made_once(folder: str, key: str, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
     """``read`` of what ``make`` makes, which is plain data and is made once."""
-    path = home() / folder / f"{key}.json"
+    try:
+        path = home() / folder / f"{key}.json"
+    except UserError:
+        return read(make())
     try:
         return read(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     made = make()
     try:

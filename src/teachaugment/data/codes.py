@@ -80,7 +80,11 @@ class Codes:
 def class_file(path: Path) -> tuple[list[str], list[Color] | None]:
     """A name in each line, for the values from 0 on, and perhaps a colour: three numbers up to 255 after the name."""
     names, colors = [], []
-    lines = [line.split("#")[0].replace(",", " ").split() for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    lines = [line.split("#")[0].replace(",", " ").split() for line in text.splitlines()]
     for words in filter(None, lines):
         color = [int(word) for word in words[-3:] if word.isdecimal() and int(word) < 256]
         colored = len(words) > 3 and len(color) == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -58,6 +60,8 @@ def open_image(source: str | Path | BinaryIO, name: object = None) -> Image.Imag
 
 def opened(source: str | Path | BinaryIO) -> Image.Image:
     """An image of a known format, small enough to decode. Every image of a user's passes here."""
+    if isinstance(source, (str, Path)) and not stat.S_ISREG(os.stat(source).st_mode):
+        raise ValueError("it is not a regular file")  # a pipe would keep its reader waiting
     file = Image.open(source, formats=readers())
     if file.width * file.height > MAX_PIXELS:
         file.close()

@@ -22,13 +22,54 @@ AnyImage = Any  # a path, an image of Pillow, an array [H, W, C] or [H, W], a te
 
 
 def image_files(folder: Path) -> list[str]:
-    """Image files below ``folder``, as sorted paths relative to it. Hidden files and unknown endings are no images."""
-    known = endings()
-    found = []
-    for directory, _, files in os.walk(folder, followlinks=True):
-        inside = Path(directory).relative_to(folder)
-        found += [(inside / f).as_posix() for f in files if f.lower().endswith(known) and not f.startswith(".")]
+    """Image files below ``folder``, as sorted paths relative to it. Hidden files and unknown endings are no images.
+
+    Links to folders are followed, each folder is visited once, and never one that ``folder`` is in.
+    """
+    known, found = endings(), []
+    seen = {_identity(parent) for parent in folder.resolve().parents}
+    waiting = [(folder, "")]
+    while waiting:
+        directory, inside = waiting.pop()
+        if (identity := _identity(directory)) in seen:
+            continue
+        seen.add(identity)
+        for entry in entries(directory):
+            if is_folder(entry):
+                waiting.append((directory / entry.name, f"{inside}{entry.name}/"))
+            elif entry.name.lower().endswith(known) and not entry.name.startswith("."):
+                found.append(f"{inside}{entry.name}")
     return sorted(found)
+
+
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name; one that cannot be read is told of."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise UserError(f"cannot read the folder {folder}: {error.strerror}") from None
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder or leads to one; a link that leads to itself does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    try:
+        about = folder.stat()
+    except OSError as error:
+        raise UserError(f"cannot read the folder {folder}: {error.strerror}") from None
+    return about.st_dev, about.st_ino
+
+
+def is_around(folder: Path, entry: Path) -> bool:
+    """Whether ``entry``, a link perhaps, is the folder itself or one that it is in."""
+    return _identity(entry) in {_identity(parent) for parent in (folder.resolve(), *folder.resolve().parents)}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from PIL import Image
 from teachaugment import seeds
 from teachaugment.data import cache
 from teachaugment.data.decode import open_image
-from teachaugment.data.files import image_files
+from teachaugment.data.files import entries, image_files, is_around, is_folder
 from teachaugment.data.finish import TEST_FRACTION, Sources, finish
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
@@ -79,7 +79,8 @@ def _folders(folder: Path) -> list[Path]:
     """Sub-folders by name, hidden ones left out."""
     if not folder.is_dir():
         return []
-    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    found = [folder / entry.name for entry in entries(folder) if is_folder(entry) and not entry.name.startswith(".")]
+    return sorted(entry for entry in found if not is_around(folder, entry))
 
 
 def _list(folder: Path) -> dict[str, list[str]]:

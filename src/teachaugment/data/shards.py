@@ -29,6 +29,7 @@ from teachaugment.data.source import Source
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 
+MOST_SHARDS = 10**6  # that braces may stand for
 WINDOW = 16  # shards whose images are mixed with each other: so many files are read from at a time
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
@@ -120,7 +121,9 @@ def _braces(text: str) -> Iterator[str]:
         return
     numbers = re.fullmatch(r"(\d+)\.\.(\d+)", match[1])
     if numbers:
-        low, high = int(numbers[1]), int(numbers[2])
+        low, high = int(numbers[1][:20]), int(numbers[2][:20])
+        if high - low >= MOST_SHARDS:
+            raise UserError(f"{match[0]} stands for more than {MOST_SHARDS:,} shards")
         parts = [str(i).zfill(len(numbers[1])) for i in range(low, high + 1)]
     else:
         parts = match[1].split(",")
@@ -144,7 +147,7 @@ def _purpose(path: Path) -> str:
 
 def _classes(labels: set[str]) -> list[str]:
     """Names in alphabetical order, numbers in theirs."""
-    return sorted(labels, key=int) if all(label.isdigit() for label in labels) else sorted(labels)
+    return sorted(labels, key=int) if all(label.isdecimal() for label in labels) else sorted(labels)
 
 
 def _source(paths: list[Path], indexed: dict[Path, list[Member]], classes: list[str]) -> ShardSource:

@@ -25,9 +25,8 @@ def in_threads(
         except BadImage as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
-        try:
-            yield from progress(pool.map(attempt, items), len(items), doing, what)
-        except BaseException:  # another error, or somebody who does not want to wait
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
+    try:
+        yield from progress(pool.map(attempt, items), len(items), doing, what)
+    finally:  # also after another error, or for somebody who does not want to wait
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from teachaugment.data.folder import load_folder
 from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.errors import UserError
+from teachaugment.terminal import say_here
 
 CIFAR = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 SILENCE = 30.0  # seconds without an answer after which a download is given up
@@ -46,7 +46,7 @@ def load_cifar(source: str | Path, reading: Reading) -> DataSet:
 
 
 def _download(name: str, kind: Any, root: Path) -> list[Any]:
-    print(f"downloading {name} to {root}", file=sys.stderr, flush=True)
+    say_here(f"downloading {name} to {root}")
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(SILENCE)
     try:
@@ -80,7 +80,7 @@ def load_imagenet(source: str | Path, reading: Reading) -> DataSet:
 def _unpack(root: Path) -> None:
     import torchvision
 
-    print(f"unpacking ImageNet in {root}", file=sys.stderr, flush=True)
+    say_here(f"unpacking ImageNet in {root}")
     try:
         for split in ("train", "val"):
             torchvision.datasets.ImageNet(root, split=split)

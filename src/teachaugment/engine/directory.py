@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
-from teachaugment.config.resolve import Config, Layer, read_run, resolve, to_yaml
+from teachaugment.config.resolve import SECTIONS, Config, Layer, read_run, read_yaml, resolve, to_yaml
+from teachaugment.engine import lock
 from teachaugment.errors import UserError
+from teachaugment.files import UNFINISHED, create_whole
 
 CONFIG, LOG, METRICS, POLICY, CARD, PICTURE, PREDICTIONS, REPORT = (
     "config.yaml",
@@ -32,12 +35,20 @@ def check_output(config: Config) -> None:
         raise UserError(f"{path} already holds a run; continue it with --resume {path}, or name a new directory")
     if path.exists() and not path.is_dir():
         raise UserError(f"--output {path} is a file; name a new directory")
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and any(not left_by_a_start(entry) for entry in path.iterdir()):
         raise UserError(f"--output {path} is not empty; name a new directory")
 
 
-def create_run(config: Config) -> Path:
-    """Make the run directory with its ``config.yaml``: the one named by ``output``, otherwise a fresh one in runs/."""
+def left_by_a_start(entry: Path) -> bool:
+    """Whether a file is all that a process leaves which is killed before its run has begun."""
+    return entry.name == lock.NAME or entry.name.startswith(UNFINISHED)
+
+
+def create_run(config: Config, locks: ExitStack | None = None) -> Path:
+    """Make the run directory with its ``config.yaml``: the one named by ``output``, otherwise a fresh one in runs/.
+
+    Its lock is held until ``locks`` closes, where it is given.
+    """
     check_output(config)
     try:
         if config.output is not None:
@@ -46,7 +57,10 @@ def create_run(config: Config) -> Path:
         else:
             date = time.strftime("%Y%m%d-%H%M%S")
             path = _fresh(Path("runs") / f"{date}-{short_name(config)}-{config.augment.strategy}-seed{config.seed}")
-        (path / CONFIG).write_text(to_yaml(config), encoding="utf-8")
+        with ExitStack() as here:
+            (here if locks is None else locks).enter_context(lock.held(path))
+            check_output(config)  # another process may have been faster
+            create_whole(path / CONFIG, to_yaml(config).encode())
     except OSError as error:
         raise UserError(f"cannot write the run directory {error.filename}: {error.strerror}") from None
     return path
@@ -78,6 +92,17 @@ def existing_run(name: str) -> Path:
         found = f"has no {CONFIG}" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
         raise UserError(f"{path} is not a run directory: it {found}; look under runs/")
     return path
+
+
+def whole_settings(path: Path) -> Layer:
+    """The settings of a run to go on with; a file that was cut short would train something else."""
+    there = {key.partition(".")[0] for key in read_yaml(path / CONFIG).values}
+    missing = [name for name in SECTIONS if name not in there]
+    if missing:
+        raise UserError(
+            f"{path / CONFIG} is not whole: it has no section {missing[0]}; if the run has no checkpoint, begin it anew"
+        )
+    return read_run(path / CONFIG)
 
 
 def settings_of(path: Path, device: str | None = None, workers: str | None = None) -> Config:

@@ -41,14 +41,13 @@ def write_backbone(path: Path, which: str, output: Path) -> str:
     """The backbone of the run in ``path`` as safetensors; returns a line that says what was written."""
     if output.suffix != ".safetensors":
         raise UserError(f"--output {output} must end in .safetensors")
-    config = directory.settings_of(path)
-    trainer, name = restore.load_run(config, path, which)
+    trainer, name = restore.load_run(directory.settings_of(path), path, which)
     network, width = features_of(trainer.target, trainer)
     tensors = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}
     data = trainer.data
     images = {"channels": data.channels, "size": list(data.size), "mean": list(data.mean), "std": list(data.std)}
     about = {
-        "model": config.model.name,
+        "model": trainer.config.model.name,
         "features": width,
         "checkpoint": name,
         "epoch": trainer.epoch,
@@ -56,4 +55,5 @@ def write_backbone(path: Path, which: str, output: Path) -> str:
     }
     written = save(tensors, metadata={"teachaugment": json.dumps(about)})
     write_atomically(output, lambda file: file.write(written))
-    return f"{output}  {config.model.name} without its classifier: {len(tensors)} tensors, {width} features per image"
+    what = f"{trainer.config.model.name} without its classifier"
+    return f"{output}  {what}: {len(tensors)} tensors, {width} features per image"

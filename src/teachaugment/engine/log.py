@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError
+from teachaugment.files import write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,14 +20,16 @@ class Log:
     """One JSON object per line. Everything that depends on the clock is under the key ``time``."""
 
     def __init__(self, path: Path, epoch: int | None = None):
-        """Open for appending. What a run wrote after epoch ``epoch`` goes: it will be written again. None: all."""
-        size = 0
-        if path.exists() and epoch is not None:
-            for line in path.read_bytes().splitlines(keepends=True):
-                if not _belongs(line, epoch):
-                    break
-                size += len(line)
+        """Open for appending. What a run wrote after epoch ``epoch`` goes: it will be written again. None: all.
+
+        A line that cannot be read goes too, and is named; those after it stay.
+        """
         try:
+            lines = path.read_bytes().splitlines(keepends=True) if path.exists() and epoch is not None else []
+            kept = _kept(lines, epoch or 0, path)
+            size = sum(map(len, kept))
+            if b"".join(lines[: len(kept)]) != b"".join(kept):
+                write_atomically(path, lambda file: file.write(b"".join(kept)))
             self.file = path.open("ab", buffering=0)  # a line that cannot be written must not wait for the end
             self.file.truncate(size)
         except OSError as error:
@@ -45,13 +49,32 @@ class Log:
         self.file.close()
 
 
-def _belongs(line: bytes, epoch: int) -> bool:
-    """Whether a line is whole and from no later than ``epoch``; the end of a run is always written anew."""
+def _kept(lines: list[bytes], epoch: int, path: Path) -> list[bytes]:
+    """The lines from no later than ``epoch``; the end of a run is always written anew."""
+    kept, bad = [], []
+    for number, line in enumerate(lines, 1):
+        event, of = _about(line)
+        if event is None:
+            bad.append(number)
+        elif of <= epoch and event != "end":
+            kept.append(line)
+    if bad and bad[-1] == len(lines) and not lines[-1].endswith(b"\n"):
+        bad.pop()  # the process was killed while it wrote
+    if bad:
+        few = ", ".join(map(str, bad[:5])) + (", …" if len(bad) > 5 else "")
+        warnings.warn(f"{path}: {len(bad)} line(s) cannot be read and are dropped (line {few})", stacklevel=2)
+    return kept
+
+
+def _about(line: bytes) -> tuple[str | None, int]:
+    """What a line is about and of which epoch; None of a line that is not whole."""
     try:
         record = json.loads(line)
-        return line.endswith(b"\n") and record.get("epoch", 0) <= epoch and record["event"] != "end"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
+        event, epoch = record["event"], record.get("epoch", 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, 0
+    whole = line.endswith(b"\n") and isinstance(event, str) and isinstance(epoch, int)
+    return (event, epoch) if whole else (None, 0)
 
 
 class Board:

@@ -40,11 +40,15 @@ def in_checkpoint(
 ) -> list[Policy]:
     """What a run had learned when its checkpoint was written: a policy for each view."""
     config = state["config"]
-    if state["teach"] is None:
-        raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
-    views = saved_views(state["teach"], config["teach"]["replay_decay"])
-    found = state["teach"].get("governor", {}).get("strength", 1.0)
-    return [view.policy(snapshots, found=found, **about(state, measured)) for view in views]
+    try:
+        if state["teach"] is None:
+            raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
+        views = saved_views(state["teach"], config["teach"]["replay_decay"])
+        found = state["teach"].get("governor", {}).get("strength", 1.0)
+        return [view.policy(snapshots, found=found, **about(state, measured)) for view in views]
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"the checkpoint has no augmenter that can be read: {reason}") from None
 
 
 def measured_as(split: str, metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -66,6 +70,8 @@ def measured_in(path: Path, which: str, state: Mapping[str, Any]) -> dict[str, A
 
 def write(policies: Sequence[Policy], path: Path) -> list[tuple[Path, Path]]:
     """The policies, the second one as NAME-2 and so on, each with its model card beside it; returns all paths."""
+    if path.suffix.lower() == ".md":
+        raise UserError(f"{path} ends as the policy's card does, which would replace it; name it such as p.safetensors")
     written = []
     for number, policy in enumerate(policies, 1):
         file = path if number == 1 else path.with_stem(f"{path.stem}-{number}")

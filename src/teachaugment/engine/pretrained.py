@@ -41,7 +41,8 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
             return models.pretrained(source, len(dataset.classes), dataset.channels, dataset.size)
         except UserError as error:
             raise UserError(f"--teacher {source} is not a run directory or a checkpoint, and {error}") from None
-    state = checkpoint.newest(path)[0] if path.is_dir() else checkpoint.load(path)
+    found = checkpoint.newest(path, replay=False)[0] if path.is_dir() else checkpoint.load(path, replay=False)
+    state = checkpoint.of_run(found, path)
     try:
         about, name = state["data"], state["config"]["model"]["name"]
         network = models.create(name, len(about["classes"]), about["channels"], tuple(about["size"]))
@@ -50,7 +51,7 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
         if about["classes"] != list(dataset.classes):
             raise UserError(f"--teacher {source} was trained on other classes than those of {dataset.name}")
         network.load_state_dict(state["target"])
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"--teacher {source} is not a checkpoint of such a network: {reason}") from None
     have, want = (dataset.mean, dataset.std), (about["mean"], about["std"])

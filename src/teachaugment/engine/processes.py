@@ -11,7 +11,6 @@ import inspect
 import io
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -23,7 +22,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from teachaugment.distributed import is_main, rank, world
-from teachaugment.errors import UserError
+from teachaugment.errors import UserError, unforeseen
+from teachaugment.terminal import say_here
 
 # For a process that does not answer, such as while another one downloads data. One that has ended is noticed at once.
 TIMEOUT = timedelta(minutes=30)
@@ -66,9 +66,13 @@ def session(device: torch.device, stopping: Callable[[], bool] = lambda: False) 
         if is_main():
             raise
         _end_after_the_others(f"process {rank()}: {error}")
-    except RuntimeError as error:  # torch's own kinds of it included
-        if not (isinstance(error, dist.DistError) or any(word in str(error).lower() for word in LOST)):
-            raise
+    except Exception as error:
+        # Torch's own kinds of RuntimeError are included.
+        lost = isinstance(error, dist.DistError) or any(word in str(error).lower() for word in LOST)
+        if not (lost and isinstance(error, RuntimeError)):
+            if is_main():
+                raise
+            _end_after_the_others(unforeseen(error, f"process {rank()}"))
         if stopping():
             raise SystemExit(128 + signal.SIGTERM) from None
         reason = str(error).strip().splitlines()[0][:200]
@@ -79,7 +83,7 @@ def _end_after_the_others(message: str) -> NoReturn:
     """Give way to a process that has more to say: torchrun ends all when one has ended."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     time.sleep(GIVE_WAY)
-    print(f"teachaugment: error: {message}", file=sys.stderr, flush=True)
+    say_here(f"teachaugment: error: {message}")
     raise SystemExit(2)
 
 

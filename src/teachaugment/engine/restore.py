@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from teachaugment import distributed
-from teachaugment.config.resolve import MAY_CHANGE, Config, changes, from_dict, to_yaml
+from teachaugment.config.resolve import MAY_CHANGE, MAY_DIFFER, Config, changes, flatten, from_dict, to_dict, to_yaml
 from teachaugment.data.splits import STATISTICS, DataSet
-from teachaugment.engine import build, checkpoint, directory, processes
+from teachaugment.engine import build, checkpoint, directory, lock, processes
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
-from teachaugment.files import write_atomically
+from teachaugment.files import UNFINISHED, remove_unfinished, write_atomically
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import TASKS
 
@@ -27,6 +27,7 @@ def resume(config: Config, path: Path, into: Path | None = None, force: bool = F
     """
     state, file = processes.share(lambda: checkpoint.newest(path) if checkpoint.exists(path) else (None, path))
     if state is not None:
+        checkpoint.of_run(state, file)
         different = changes(from_dict(state["config"], str(file)), config)
         if different:
             _refuse(
@@ -47,7 +48,9 @@ def resume(config: Config, path: Path, into: Path | None = None, force: bool = F
 
     def prepare() -> None:
         if where != path:
-            shutil.copytree(path, where, dirs_exist_ok=True)
+            ignored = shutil.ignore_patterns(lock.NAME, f"{UNFINISHED}*")
+            shutil.copytree(path, where, dirs_exist_ok=True, ignore=ignored)
+        remove_unfinished(where)
         if file.name == checkpoint.PREVIOUS:
             checkpoint.set_aside(where)
         write_atomically(where / directory.CONFIG, lambda file: file.write(to_yaml(config).encode()))
@@ -107,7 +110,8 @@ def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> d
     folder = Path(other) if other is not None and Path(other).is_dir() else None
     split = folder is None or any((folder / part / "train").is_dir() for part in ("", "images"))
     splits = ["test"] if split else ["train", "test"]  # a folder without splits: all the images
-    about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch, "data": other or config.data.path}
+    about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch}
+    about |= {"data": trainer.config.data.path, "task": trainer.config.task}
     if name == checkpoint.BEST and trainer.best is not None:
         about["chosen"] = trainer.best.get("model", "target")
     results = {"metric": trainer.task.metric, "classes": trainer.data.classes, "test": trainer.evaluate(*splits)}
@@ -122,12 +126,35 @@ def load_run(
     Without a validation split no best checkpoint was chosen, and the last one is the best there is. ``keep_strategy``:
     the strategy itself will be looked at; otherwise one without a teacher is left out, because its file may be gone.
     """
-    if not (keep_strategy or STRATEGIES[config.augment.strategy].has_teacher):
-        config = replace(config, augment=replace(config.augment, strategy="none"))
+    return from_checkpoint(*checkpoint_of(config, path, which), path, other, keep_strategy)
+
+
+def checkpoint_of(config: Config, path: Path, which: str = "last") -> tuple[Config, dict[str, Any], Path]:
+    """The last or the best checkpoint of a run: the settings that it was trained with, its state, and its file."""
     best = path / checkpoint.BEST
     state, file = processes.share(
         lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
     )
+    return as_trained(config, checkpoint.of_run(state, file), file), state, file
+
+
+def as_trained(config: Config, state: dict[str, Any], file: Path) -> Config:
+    """The settings in a checkpoint, which count; only what never made another run of it is taken from ``config``."""
+    free = {*MAY_CHANGE, *MAY_DIFFER}
+    trained, now = from_dict(state["config"], str(file)), flatten(to_dict(config), "")
+    different = [change for change in changes(trained, config) if change.partition(":")[0] not in free]
+    if different and distributed.is_main():
+        wrong = f"{file.parent / directory.CONFIG} has other settings than {file.name} ({'; '.join(different)})"
+        warnings.warn(f"{wrong}; those of {file.name} count", stacklevel=2)
+    return from_dict(flatten(to_dict(trained), "") | {key: now[key] for key in free}, str(file))
+
+
+def from_checkpoint(
+    config: Config, state: dict[str, Any], file: Path, path: Path, other: str | None = None, keep_strategy: bool = False
+) -> tuple[Trainer, str]:
+    """The same as ``load_run``, of a checkpoint that has been read."""
+    if not (keep_strategy or STRATEGIES[config.augment.strategy].has_teacher):
+        config = replace(config, augment=replace(config.augment, strategy="none"))
     saved, fixed_size = state["data"], TASKS.load(config.task).fixed_size
     if other is not None:
         height, width = saved["size"]

@@ -7,13 +7,14 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from teachaugment import distributed
 from teachaugment.config.resolve import to_dict
-from teachaugment.engine import checkpoint, directory, finite, pictures, policies, processes
+from teachaugment.engine import checkpoint, directory, finite, lock, pictures, policies, processes
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.evaluate import scalars
 from teachaugment.engine.interrupts import Interrupts, Stopped
@@ -66,7 +67,14 @@ def run(
     Of several processes all train and evaluate, and the main one writes. Asked to stop by a signal, they save and raise
     ``Stopped``. ``report`` writes a page about the run at its end.
     """
-    config, nowhere, interrupts = trainer.config.train, Silent(), interrupts or Interrupts()
+    with lock.held(path) if distributed.is_main() else nullcontext():
+        return _run(trainer, path, interrupts or Interrupts(), report)
+
+
+def _run(
+    trainer: Trainer, path: Path, interrupts: Interrupts, report: Callable[[Trainer, Path], Any] | None
+) -> dict[str, Any]:
+    config, nowhere = trainer.config.train, Silent()
     done = trainer.epoch if trainer.step else None
     log: Any = Log(path / directory.LOG, done) if distributed.is_main() else nowhere
     display: Any = (

@@ -15,7 +15,7 @@ from teachaugment.data.decode import BICUBIC
 from teachaugment.data.files import AnyImage, Preparation
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.data.torchvision import IMAGENET_CENTRE
-from teachaugment.engine import build, checkpoint, directory
+from teachaugment.engine import build, checkpoint, directory, restore
 from teachaugment.engine.precision import Precision
 from teachaugment.engine.trainer import STRATEGY_KEYS
 from teachaugment.errors import UserError
@@ -126,13 +126,13 @@ def load_model(
 
 def load_trained(config: Config, path: Path, which_checkpoint: str | None, which: str | None) -> TrainedModel:
     """The same of the run in ``path``, with these settings."""
-    entry = TASKS[config.task]
-    if entry.refused_predictions:
-        raise UserError(f"{path} has no classes to predict: the task {config.task} {entry.refused_predictions}")
     if which not in (None, *WHICH):
         raise UserError(f"which is {which!r}; it must be one of {', '.join(WHICH)}")
+    _check_task(config, path)  # complains before anything is read
     device = build.device(config.device)
     state, file = _state(path, which_checkpoint)
+    config = restore.as_trained(config, checkpoint.of_run(state, file), file)
+    _check_task(config, path)
     which = which or _chosen(state, file)
     dataset = _nothing(state["data"])
     task = TASKS.load(config.task).from_config(config, dataset)
@@ -152,16 +152,22 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
     return TrainedModel(network, called, task, config, state, file, which)
 
 
+def _check_task(config: Config, path: Path) -> None:
+    entry = TASKS[config.task]
+    if entry.refused_predictions:
+        raise UserError(f"{path} has no classes to predict: the task {config.task} {entry.refused_predictions}")
+
+
 def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
     """The best epoch where it was asked for, or where nothing was and there is one; otherwise the last."""
     best = path / checkpoint.BEST
     if which not in (None, "last", "best"):
         raise UserError(f"checkpoint is {which!r}; it must be last or best")
     if which != "last" and best.exists():
-        return checkpoint.load(best), best
+        return checkpoint.load(best, replay=False), best
     if not checkpoint.exists(path):
         raise UserError(f"{path} has no checkpoint yet; train it with: teachaugment train --resume {path}")
-    return checkpoint.newest(path)
+    return checkpoint.newest(path, replay=False)
 
 
 def _chosen(state: dict[str, Any], file: Path) -> str:

@@ -294,7 +294,7 @@ class Trainer:
             elif state["progress"] is not None:
                 self.epoch_sums = EpochSums(self.task.meter(self.device))
                 self.epoch_sums.load_state_dict(state["progress"])
-        except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None
 

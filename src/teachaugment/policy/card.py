@@ -105,4 +105,5 @@ def plain(text: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return " … ".join(f"{v:g}" for v in value) if isinstance(value, (list, tuple)) else str(value)
+    numbers = isinstance(value, (list, tuple)) and all(isinstance(v, (int, float)) for v in value)
+    return " … ".join(f"{v:g}" for v in value) if numbers else str(value)

@@ -25,13 +25,15 @@ from teachaugment.augment.augmenter import Augmenter
 from teachaugment.batch import IGNORE, Batch, check
 from teachaugment.errors import UserError, nearest
 from teachaugment.files import write_atomically
+from teachaugment.policy.digest import KEY, digest
 from teachaugment.replay import Replay
 
 if TYPE_CHECKING:
     from teachaugment.policy.given_noise import GivenNoise
     from teachaugment.policy.transform import PolicyTransform
 
-FORMAT = 2
+FORMAT = 3  # with a checksum in the header
+WITHOUT_CHECKSUM = 2  # the format of version 0.1
 VALUES, SCALES = "replay.values.", "replay.scales."  # how the file names the snapshots' tensors
 
 
@@ -210,15 +212,26 @@ class Policy(nn.Module):
         write_atomically(Path(path), lambda file: file.write(content))
 
     def fingerprint(self) -> str:
-        """Two policies with the same one are the same."""
-        return hashlib.blake2b(self.content(), digest_size=16).hexdigest()
+        """Two policies with the same one are the same. Runs keep it, so it stays what it was before the checksum."""
+        header = {**self.header(), "format": WITHOUT_CHECKSUM}
+        content = save(self.tensors(), metadata={"teachaugment": json.dumps(header)})
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def content(self) -> bytes:
         """The file: safetensors, with the header as JSON in its metadata."""
+        tensors = self.tensors()
+        try:
+            header = self.header() | {KEY: digest(self.header(), tensors)}
+            text = json.dumps(header, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UserError(f"what a policy is told must be plain data, as JSON has it ({error})") from None
+        return save(tensors, metadata={"teachaugment": text})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All numbers that were learned, by name, those of the snapshots too."""
         tensors = dict(self.augmenter.state_dict())
         if self.replay is not None:
             state = self.replay.state_dict()
             tensors |= {VALUES + name: value for name, value in state["values"].items()}
             tensors |= {SCALES + name: value for name, value in state["scales"].items()}
-        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        return save(plain, metadata={"teachaugment": json.dumps(self.header())})
+        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}

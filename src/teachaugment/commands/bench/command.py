@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from teachaugment.commands.bench.plan import PARTS, Plan
 from teachaugment.commands.parser import positive
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text, say_here
 
 EXAMPLES = """\
 examples:
@@ -45,16 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
     results = read(arguments.source) if arguments.source else _measure(arguments)
     shown = show(results, arguments.markdown)
     if arguments.json == "-":
-        print(shown, file=sys.stderr)
-        print(json.dumps(results, indent=1))
+        say_here(shown)
+        print_text(json.dumps(results, indent=1))
         return 0
     if arguments.json:
         try:
             Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            print(shown)
+            print_text(shown)
             raise UserError(f"cannot write --json {arguments.json}: {error.strerror}") from None
-    print(shown)
+    print_text(shown)
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text, say_here
 
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
@@ -102,21 +102,21 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
                 keep(each)  # it ended, but was not noted any more
         needed = {each.needs for each in runs if each.key not in done}
         todo = [r for r in runs if r.key not in done or (r in needed and not rows.finished(r))]
-        print(announcement(config, wanted, runs, todo, jobs, threads, output), file=sys.stderr, flush=True)
+        say_here(announcement(config, wanted, runs, todo, jobs, threads, output))
         display = ComparisonDisplay(runs, done, jobs)
         try:
             runner.train_all(todo, jobs, threads, keep, display, lock)
         except KeyboardInterrupt:
-            print("teachaugment: interrupted; the same command goes on from here", file=sys.stderr)
+            say_here("teachaugment: interrupted; the same command goes on from here")
             return 130
         summary = summary_of(wanted, shared, seeds, done, named, arguments.split)
         report.write(summary, output, arguments.name or TABLE)
-    print(report.as_markdown(summary) if arguments.markdown else report.as_text(summary))
-    print(f"\n{output}/", file=sys.stderr)
+    print_text(report.as_markdown(summary) if arguments.markdown else report.as_text(summary))
+    say_here(f"\n{output}/")
     files = {f"{arguments.name or TABLE}{ending}": what for ending, what in report.FILES.items()}
     files |= {"runs": "the runs, each with its model, log and pictures"}
     files |= {RESULTS: "what is kept of each run"} if not arguments.results else {}
-    print("\n".join(f"  {name:<14} {what}" for name, what in files.items()), file=sys.stderr)
+    say_here("\n".join(f"  {name:<14} {what}" for name, what in files.items()))
     return 0
 
 
@@ -131,7 +131,7 @@ def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
         raise UserError(f"--from {source} {'has no rows' if source.exists() else 'does not exist'}")
     known = [(key, row) for row in found if (key := rows.key(row)) is not None]
     if len(known) < len(found):
-        print(f"teachaugment: {len(found) - len(known)} rows have settings of another version", file=sys.stderr)
+        say_here(f"teachaugment: {len(found) - len(known)} rows have settings of another version")
     by_settings: dict[str, list[tuple[str, Row]]] = {}
     for key, row in known:
         by_settings.setdefault(identity(configure(rows.settings_layer(row), "none", 0)), []).append((key, row))
@@ -142,7 +142,7 @@ def show(arguments: argparse.Namespace, named: Comparison | None) -> int:
         seeds = sorted({row["seed"] for _, row in some})
         summary = summary_of(wanted, shared, seeds, dict(some), named, arguments.split)
         shown = report.as_markdown(summary) if arguments.markdown else report.as_text(summary)
-        print(f"\n{shown}" if number else shown)
+        print_text(f"\n{shown}" if number else shown)
         if arguments.output:
             name = arguments.name or TABLE
             report.write(summary, Path(arguments.output), f"{name}-{number + 1}" if len(by_settings) > 1 else name)

@@ -18,6 +18,8 @@ from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
 
 Row = dict[str, Any]
+LARGEST = 1e30  # of a number that anybody has measured; what is not finite is no number
+WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)  # what damaged files lead to
 
 CHOSEN = "chosen"  # beside target and teacher: what a validation split chose among their epochs
 
@@ -36,7 +38,7 @@ def read(path: Path) -> list[Row]:
             row = json.loads(line)
             if not is_row(row):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UserError(f"{path}, line {number} is not a row of teachaugment compare") from None
         rows.append(row)
     return rows
@@ -46,9 +48,27 @@ def is_row(row: Any) -> bool:
     """Whether a line of JSON has what every row has; rows of version 0.1 have ``flags`` instead of ``settings``."""
     return (
         isinstance(row, dict)
-        and {"strategy", "seed", "test", "seconds"} <= row.keys()
-        and (isinstance(row.get("settings"), dict) or isinstance(row.get("flags"), list))
+        and isinstance(row.get("strategy"), str)
+        and type(row.get("seed")) is int
+        and all(_all_numbers(row.get(split, {})) for split in ("test", "val"))
+        and "test" in row
+        and _is_number(row.get("seconds"))
+        and _is_number(row.get("train_seconds", 0.0))
+        and isinstance(row.get("metric", ""), str)
+        and (isinstance(row.get("settings"), dict) or _all_texts(row.get("flags")))
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def _all_numbers(found: Any) -> bool:
+    return isinstance(found, dict) and all(map(_is_number, found.values()))
+
+
+def _all_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
 def append(path: Path, row: Row) -> None:
@@ -84,18 +104,24 @@ def epochs_of(run: Run) -> list[dict[str, Any]]:
     """The records of the epochs that a run has done."""
     try:
         lines = (run.path / directory.LOG).read_bytes().split(b"\n")[:-1]
+        return [record for record in map(json.loads, lines) if record["event"] == "epoch"]
     except FileNotFoundError:
         return []
-    return [record for record in map(json.loads, lines) if record["event"] == "epoch"]
+    except WRONG:
+        raise UserError(f"{run.path / directory.LOG} is damaged; {_again(run)}") from None
+
+
+def _again(run: Run) -> str:
+    return f"remove {run.path} to train this run again"
 
 
 def trained(run: Run) -> bool:
     """Whether a run has left everything it leaves at its end."""
     try:
         last = (run.path / directory.LOG).read_bytes().split(b"\n")[-2:-1]
-    except FileNotFoundError:
+        return (run.path / directory.METRICS).exists() and bool(last) and json.loads(last[0])["event"] == "end"
+    except (FileNotFoundError, *WRONG):  # cut short: to be gone on with
         return False
-    return (run.path / directory.METRICS).exists() and bool(last) and json.loads(last[0])["event"] == "end"
 
 
 def finished(run: Run) -> bool:
@@ -105,6 +131,16 @@ def finished(run: Run) -> bool:
 
 def collect(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
     """The row of a finished run, from its directory; ``settings`` are those its whole comparison shares."""
+    try:
+        row = _collected(run, settings, threads)
+    except WRONG:
+        row = {}
+    if not is_row(row):
+        raise UserError(f"what {run.path} has measured is damaged; {_again(run)}")
+    return row
+
+
+def _collected(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
     metrics, epochs = json.loads((run.path / directory.METRICS).read_text(encoding="utf-8")), epochs_of(run)
     metric, last = metrics["metric"], epochs[-1]
     training = sum(record["time"]["seconds"] for record in epochs)

@@ -64,9 +64,11 @@ def train_all(
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM are noted, not raised: no process is lost between its start and the place that ends it."""
+    """Signals that ask to stop are noted, not raised: no process is lost between its start and where it is ended."""
     seen: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]  # as nohup has it
+    before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in heard}
     try:
         yield seen
     finally:

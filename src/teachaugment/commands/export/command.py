@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from teachaugment.commands.export import FORMATS
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text, say_here
 
 _WIDTH = max(map(len, FORMATS))
 _FORMATS = "\n".join(f"  {name:<{_WIDTH}}  {format.help} ({format.ending})" for name, format in FORMATS.items())
@@ -70,27 +70,28 @@ def run(arguments: argparse.Namespace) -> int:
         output = Path(arguments.output) if arguments.output else None
         config = directory.settings_of(path, "cpu")
         how = arguments.target, output, arguments.checkpoint, arguments.which, arguments.half
-        print("\n".join(write_network(config, path, *how)))
+        print_text("\n".join(write_network(config, path, *how)))
         return 0
     if arguments.backbone:
         from teachaugment.engine.features import BACKBONE, write_backbone
 
-        print(write_backbone(path, arguments.checkpoint or "last", Path(arguments.output or path / BACKBONE)))
+        print_text(write_backbone(path, arguments.checkpoint or "last", Path(arguments.output or path / BACKBONE)))
         return 0
     best = arguments.checkpoint == "best"
     state = checkpoint.load(path / checkpoint.BEST) if best else checkpoint.newest(path)[0]
+    checkpoint.of_run(state, path)
     measured = policies.measured_in(path, arguments.checkpoint or "last", state)
     found = policies.in_checkpoint(state, measured, arguments.snapshots)
     output = Path(arguments.output) if arguments.output else path / directory.POLICY
     for file, card in policies.write(found, output):
-        print(f"{file}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
+        print_text(f"{file}  the policy of epoch {state['epoch']}\n{card}  what it is, for those who get it")
     if arguments.onnx:
         from teachaugment.policy.given_noise import write_onnx
 
         height, width = state["data"]["size"]
-        print("tracing it for ONNX, which takes up to a minute …", file=sys.stderr, flush=True)
+        say_here("tracing it for ONNX, which takes up to a minute …")
         write_onnx(found[0], Path(arguments.onnx), height, width)
-        print(f"{arguments.onnx}  the same as a function of images of {height}×{width} and noise")
+        print_text(f"{arguments.onnx}  the same as a function of images of {height}×{width} and noise")
     return 0
 
 

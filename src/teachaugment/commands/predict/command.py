@@ -15,6 +15,7 @@ from teachaugment.commands.predict.inputs import Input
 from teachaugment.commands.predict.outputs import Row
 from teachaugment.engine import directory
 from teachaugment.progress import progress, say
+from teachaugment.terminal import print_text
 
 if TYPE_CHECKING:
     from teachaugment.data.files import Unlabelled
@@ -93,12 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
         labelled = any(image.true_class is not None for image in images)
         about = output.suffix.lower(), count, labelled, folder is not None
         write_atomically(output, lambda opened: outputs.write_table(opened, tally, *about))
-        print(f"{output}  {tally.images:,} image(s)")
+        print_text(f"{output}  {tally.images:,} image(s)")
     else:
         for line in outputs.lines(tally, images):
-            print(line)
+            print_text(line)
     if folder:
-        print(f"{folder}/  a mask of each image, and the names of the classes in {outputs.CLASS_FILE}")
+        print_text(f"{folder}/  a mask of each image, and the names of the classes in {outputs.CLASS_FILE}")
     if tally.known:
         share = f"{100 * tally.right / tally.known:.1f} %"
         say(f"{share} right: {tally.right:,} of the {tally.known:,} images whose folder names a class")

@@ -49,7 +49,7 @@ def check(output: Path) -> None:
 def write_table(file: BinaryIO, rows: Iterable[Row], ending: str, count: int, labelled: bool, pictures: bool) -> None:
     """All rows as CSV, as one JSON array, or as one JSON object in each line. ``count`` is how many classes a row has,
     at most."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
     if ending == ".csv":
         table = csv.writer(text)
         for i, row in enumerate(rows):
@@ -133,7 +133,7 @@ def write_classes(folder: Path, classes: Sequence[str], prediction: Prediction) 
     text = "".join(
         f"{name} {' '.join(map(str, colors[3 * k : 3 * k + 3]))}".rstrip() + "\n" for k, name in enumerate(classes)
     )
-    _write(folder / CLASS_FILE, text.encode())
+    _write(folder / CLASS_FILE, text.encode(errors="backslashreplace"))
 
 
 def write_picture(file: Path, prediction: Prediction) -> None:

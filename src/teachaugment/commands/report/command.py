@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
+from teachaugment.config.resolve import flatten, to_dict
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
+from teachaugment.terminal import print_text
 
 EXAMPLES = """\
 examples:
@@ -36,11 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             config = directory.settings_of(paths[0])
             trainer, _ = restore.load_run(config, paths[0], keep_strategy=True)
+            record = replace(record, settings=flatten(to_dict(trainer.config), ""))
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
             missing = str(error)
         written = save(report(record, seen, classes, missing), Path(arguments.output or paths[0] / directory.REPORT))
         if missing:
-            print(f"without pictures: {missing}")
-    print(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")
+            print_text(f"without pictures: {missing}")
+    print_text(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0

@@ -14,6 +14,7 @@ from teachaugment.engine import directory
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import TASKS, TaskEntry
 
+LARGEST = 1e30  # of numbers that are shown; what is not finite is not
 Points = list[tuple[float, float]]  # (epoch, value)
 
 
@@ -71,7 +72,7 @@ class Record:
             value: Any = record
             for name in path:
                 value = value.get(name) if isinstance(value, dict) else None
-            if isinstance(value, (int, float)):
+            if is_number(value):
                 found.append((float(record["epoch"]), float(value)))
         return found
 
@@ -97,15 +98,82 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """The run in a directory with ``config.yaml``; whatever else is missing or damaged is left out."""
+    """The run in a directory with ``config.yaml``; what is missing, damaged or of another type is left out."""
     records = list(_lines(path / directory.LOG))
-    starts = [record for record in records if record.get("event") == "start"]
-    epochs = [record for record in records if record.get("event") == "epoch" and "epoch" in record]
+    starts = [_numbers(record) for record in records if record.get("event") == "start"]
+    epochs = [_epoch(record) for record in records if record.get("event") == "epoch" and _counts(record.get("epoch"))]
     metrics: Any = {}
-    with suppress(OSError, ValueError):  # an interrupted run has none
+    with suppress(OSError, ValueError, RecursionError):  # an interrupted run has none
         metrics = json.loads((path / directory.METRICS).read_text(encoding="utf-8"))
-    settings = dict(read_run(path / directory.CONFIG).values)
-    return Record(path, settings, starts[0] if starts else {}, epochs, metrics if isinstance(metrics, dict) else {})
+    settings = {key: value for key, value in read_run(path / directory.CONFIG).values.items() if _fits(key, value)}
+    return Record(path, settings, starts[0] if starts else {}, epochs, _metrics(metrics))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value can be drawn."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int) and is_number(value) and value >= 0
+
+
+def _fits(key: str, value: Any) -> bool:
+    """Whether a setting has a value that it may have; one of another version is shown as it is, if it is plain."""
+    if key not in SETTINGS:
+        return value is None or isinstance(value, (str, bool)) or is_number(value)
+    try:
+        SETTINGS[key].parse(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(found: Any) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if is_number(value)} if isinstance(found, dict) else {}
+
+
+def _epoch(record: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        **_numbers(record),
+        **{key: _numbers(record.get(key)) for key in ("train", "teach", "time")},
+    }
+    for split in ("val", "test"):
+        if isinstance(record.get(split), dict):
+            made[split] = {str(model): _numbers(values) for model, values in record[split].items()}
+    return made
+
+
+def _metrics(found: Any) -> dict[str, Any]:
+    """The final metrics, each of its type."""
+    if not isinstance(found, dict):
+        return {}
+    classes = found["classes"] if isinstance(found.get("classes"), list) else []
+    made: dict[str, Any] = {"classes": [str(name) for name in classes]}
+    if isinstance(found.get("metric"), str):
+        made["metric"] = found["metric"]
+    made["test"] = _results(found.get("test"), len(classes))
+    best = found.get("best")
+    if isinstance(best, dict) and _counts(best.get("epoch")):
+        results, model = _results(best.get("test"), len(classes)), str(best.get("model", "target"))
+        if str(made.get("metric")) in results.get(model, {}):
+            made["best"] = {"epoch": best["epoch"], "model": model, "test": results}
+    return made
+
+
+def _results(found: Any, classes: int) -> dict[str, Any]:
+    """What was measured of each model: numbers, a number for each class, and how often each is taken for each."""
+    made = {}
+    for model, values in found.items() if isinstance(found, dict) else ():
+        made[str(model)] = _numbers(values)
+        for name, rows in values.items() if isinstance(values, dict) else ():
+            if isinstance(rows, list) and len(rows) == classes:
+                square = all(isinstance(row, list) and len(row) == classes for row in rows)
+                numbers = [number for row in rows for number in (row if isinstance(row, list) else [row])]
+                flat = not any(isinstance(row, list) for row in rows)
+                if (flat or square) and all(number is None or is_number(number) for number in numbers):
+                    made[str(model)][name] = rows
+    return made
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -118,7 +186,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     for line in text.splitlines():
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
             found.append(record)

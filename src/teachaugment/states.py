@@ -1,0 +1,118 @@
+"""A state of TeachAugment is looked at before anything is loaded from it: all of it is loaded, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from teachaugment.errors import UserError
+from teachaugment.governor import Governor
+from teachaugment.teachers import EMATeacher, Teacher
+from teachaugment.view import View, state_names
+
+MOST_SNAPSHOTS = 10**6
+
+
+class DoesNotFit(UserError, ValueError):
+    """A state of something else."""
+
+
+def check(
+    state: Any, views: Sequence[View], optimizer: torch.optim.Optimizer, teacher: Teacher, governor: Governor | None
+) -> None:
+    """Complain about a state that is not one of such views with such an optimiser, teacher and governor."""
+    state = _mapping(state, "the state")
+    kind = state.get("kind", views[0].augmenter.name)
+    if kind != views[0].augmenter.name:
+        raise DoesNotFit(f"the state is of an augmenter {str(kind)[:40]!r}, not {views[0].augmenter.name!r}")
+    if state_names(len(views))[0] in state:
+        raise DoesNotFit(f"the state has more views than {len(views)}")
+    for k, view in enumerate(views):
+        augmenter, replay = state_names(k)
+        _same(state.get(augmenter), view.augmenter.state_dict(), augmenter)
+        _check_replay(_mapping(state.get(replay), replay), view, replay)
+    _check_optimizer(_mapping(state.get("optimizer"), "optimizer"), optimizer)
+    saved = _mapping(state.get("teacher"), "teacher")
+    _same(saved.get("model"), teacher.model.state_dict(), "teacher")
+    if isinstance(teacher, EMATeacher):
+        _count(saved.get("updates"), "teacher.updates")
+    for name in ("seed", "steps", "epochs"):
+        _count(state.get(name), name)
+    if governor is not None:
+        _check_governor(_mapping(state.get("governor"), "governor"))
+
+
+def _check_governor(saved: Mapping[str, Any]) -> None:
+    _count(saved.get("steps"), "governor.steps")
+    for name, optional in (("strength", False), ("most", True)):
+        value = saved.get(name)
+        if not (optional and value is None) and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+            raise DoesNotFit(f"governor.{name} is missing in the state, or is no number from 0 to 1")
+    for name, optional in (("mastery", False), ("coming", True)):
+        value = saved.get(name)
+        pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(x, float) for x in value)
+        if not (optional and value is None) and not pair:
+            raise DoesNotFit(f"governor.{name} is missing in the state, or is no pair of numbers")
+    if (counts := saved.get("counts")) is not None:
+        _shape(counts, (2, 2, counts.shape[-1] if isinstance(counts, Tensor) and counts.ndim else 0), "governor.counts")
+
+
+def _mapping(found: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise DoesNotFit(f"{name} is missing in the state, or is no dictionary")
+    return found
+
+
+def _count(found: Any, name: str) -> int:
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise DoesNotFit(f"{name} is missing in the state, or is no whole number from 0 on")
+    return found
+
+
+def _same(found: Any, own: Mapping[str, Tensor], name: str) -> None:
+    """Tensors of the same names and shapes."""
+    found = _mapping(found, name)
+    for key in (*own, *found):
+        if key not in found or key not in own:
+            raise DoesNotFit(f"{name}: {key} is {'missing in the state' if key in own else 'unknown'}")
+        if isinstance(own[key], Tensor):  # a module may add what it likes
+            _shape(found[key], own[key].shape, f"{name}: {key}")
+
+
+def _shape(found: Any, expected: Sequence[int], name: str) -> None:
+    if not isinstance(found, Tensor):
+        raise DoesNotFit(f"{name} is no tensor in the state")
+    if tuple(found.shape) != tuple(expected):
+        raise DoesNotFit(f"{name} has the shape {list(found.shape)} in the state, and {list(expected)} here")
+
+
+def _check_replay(saved: Mapping[str, Any], view: View, name: str) -> None:
+    count = _count(saved.get("count"), f"{name}.count")
+    if not count:
+        return
+    if count > MOST_SNAPSHOTS:
+        raise DoesNotFit(f"{name} has {count:,} snapshots in the state")
+    for part, expected in zip(("values", "scales"), view.replay.shapes(count), strict=True):
+        found = _mapping(saved.get(part), f"{name}.{part}")
+        if found.keys() != expected.keys():
+            raise DoesNotFit(f"{name}.{part} has other names in the state")
+        for key, (shape, _) in expected.items():
+            _shape(found[key], shape, f"{name}.{part}.{key}")
+
+
+def _check_optimizer(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    groups, state = saved.get("param_groups"), _mapping(saved.get("state"), "optimizer.state")
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    lists: list[Any] = []
+    if isinstance(groups, list):
+        lists = [group.get("params") for group in groups if isinstance(group, Mapping)]
+    if [len(part) if isinstance(part, list) else -1 for part in lists] != sizes:
+        raise DoesNotFit("the optimizer has other parameters in the state")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for key, parameter in zip((key for part in lists for key in part), parameters, strict=True):
+        for name, value in _mapping(state.get(key, {}), f"optimizer.state.{key}").items():
+            if isinstance(value, Tensor) and value.ndim:  # the number of steps is a tensor without dimensions
+                _shape(value, parameter.shape, f"optimizer: {name} of parameter {key}")
