@@ -77,7 +77,7 @@ def test_a_training_of_unknown_length_is_never_late_and_does_not_finish():
 
 
 def test_short_trainings_are_measured_more_often():
-    assert [Governor(total).every for total in (1, 99, 200, 400, 10_000)] == [1, 1, 2, 4, 4]
+    assert [Governor(total).every for total in (1, 199, 400, 800, 10_000)] == [1, 1, 2, 4, 4]
 
 
 def test_classes_count_equally_however_rare():

@@ -29,9 +29,9 @@ RISE = 0.15  # of the training, in which the strength rises from 0 to 1 at full 
 FALL = 2.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
-LATE = 0.6  # of the training, after which the strength does not rise above what it is then: too late to learn from
+LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
 IMAGES = 16  # that a measurement looks at
-EVERY, MEASUREMENTS = 4, 100  # steps between two measurements: fewer, where a training would not have so many of them
+EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
 UNKNOWN = 2000  # steps that a training is taken to have where nobody says it
 
@@ -47,7 +47,6 @@ class Governor:
         self.total, self.finishes = total or UNKNOWN, total is not None
         self.every = max(1, min(EVERY, self.total // MEASUREMENTS))
         self.strength, self.steps = 0.0, 0
-        self.most: float | None = None  # the strength when it was late
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
         self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
@@ -82,13 +81,12 @@ class Governor:
     def decide(self, plain: float, augmented: float) -> None:
         """Move the strength by what has been mastered; towards the end it stays where it is."""
         self.mastery = (plain, augmented)
-        if self.finishes and self.progress > 1 - FINISH:
+        late, ends = self.progress > LATE, self.progress > 1 - FINISH
+        if self.finishes and (ends or (late and self.strength == 0)):
             return
         pace = min(1.0, *(margin / MARGIN for margin in self.margins()))
-        if self.finishes and self.most is None and self.progress > LATE:
-            self.most = self.strength
         self.strength += max(-FALL, pace) * self.every / (RISE * self.total)
-        self.strength = min(1.0 if self.most is None else self.most, max(0.0, self.strength))
+        self.strength = min(1.0, max(0.0, self.strength))
 
     def margins(self) -> tuple[float, float]:
         """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
@@ -103,7 +101,6 @@ class Governor:
         coming = None if self.coming is None else self.coming.values()
         return {
             "strength": self.strength,
-            "most": self.most,
             "steps": self.steps,
             "counts": self.counts,
             "coming": coming,
@@ -111,7 +108,7 @@ class Governor:
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
-        self.strength, self.most, self.steps = state["strength"], state["most"], state["steps"]
+        self.strength, self.steps = state["strength"], state["steps"]
         self.counts = None if state["counts"] is None else state["counts"].to(device)
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
