@@ -47,10 +47,8 @@ def check(
 
 def _check_governor(saved: Mapping[str, Any]) -> None:
     _count(saved.get("steps"), "governor.steps")
-    for name, optional in (("strength", False), ("most", True)):
-        value = saved.get(name)
-        if not (optional and value is None) and not (isinstance(value, (int, float)) and 0 <= value <= 1):
-            raise DoesNotFit(f"governor.{name} is missing in the state, or is no number from 0 to 1")
+    if not (isinstance(strength := saved.get("strength"), (int, float)) and 0 <= strength <= 1):
+        raise DoesNotFit("governor.strength is missing in the state, or is no number from 0 to 1")
     for name, optional in (("mastery", False), ("coming", True)):
         value = saved.get(name)
         pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(x, float) for x in value)
