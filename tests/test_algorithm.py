@@ -276,7 +276,7 @@ class WithAPart(nn.Module):
 
 def test_a_model_with_a_part_called_module_keeps_its_head():
     model = WithAPart()
-    teach = TeachAugment(model, num_classes=4, n_inner=1)
+    teach = TeachAugment(model, num_classes=4, augmenter="neural", n_inner=1)
     assert teach.target is model
     assert teach.step(torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 2, 3]))["objective"].isfinite()
 

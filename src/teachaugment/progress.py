@@ -44,6 +44,11 @@ class Bar:
     def __init__(self, shown: Any) -> None:
         self.shown = shown
 
+    def change(self, **values: Any) -> None:
+        """Set attributes of the bar, such as ``n`` and ``unit``; they show when it is drawn next."""
+        for name, value in values.items() if self.shown is not None else ():
+            setattr(self.shown, name, value)
+
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any, **keywords: Any) -> None:
             if self.shown is not None:

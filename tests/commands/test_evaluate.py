@@ -4,7 +4,7 @@ import json
 import shutil
 
 from teachaugment.commands import cli
-from teachaugment.engine import directory
+from teachaugment.engine import checkpoint, directory
 
 
 def test_evaluate_repeats_the_final_metrics(trained_run, tmp_path, capsys):
@@ -34,6 +34,9 @@ def test_a_folder_of_images_is_trained_on_and_evaluated(folder, tmp_path, capsys
 def test_a_checkpoint_of_another_model_gets_one_line(trained_run, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(trained_run, copy)
+    state = checkpoint.load(copy / checkpoint.LAST)
+    state["config"]["model"]["name"] = "wrn-16-1"
+    checkpoint.save(copy / checkpoint.LAST, state)
     (copy / directory.CONFIG).write_text((copy / directory.CONFIG).read_text().replace("name: cnn-4", "name: wrn-16-1"))
     capsys.readouterr()
     assert cli.main(["evaluate", str(copy)]) == 2

@@ -99,7 +99,7 @@ def test_what_cannot_teach_is_refused_in_one_line(earlier, tmp_path):
         (str(tmp_path / "nowhere"), "is not a run directory or a checkpoint"),
         (str(tmp_path), "there is no checkpoint"),
         (str(tmp_path / "other.pt"), "other.pt"),
-        (str(tmp_path / "empty.pt"), "not a checkpoint of such a network"),
+        (str(tmp_path / "empty.pt"), "not a checkpoint of a run: config is missing"),
         (str(tmp_path / "mixed.pt"), "not a checkpoint of such a network"),
         (str(tmp_path / "classes.pt"), "other classes"),
     ):

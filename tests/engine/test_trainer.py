@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from teachaugment.config.resolve import Config, read_yaml, resolve
-from teachaugment.engine import build, checkpoint, directory, restore
+from teachaugment.engine import build, checkpoint, directory, restore, snapshots
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer, slow_input
 from teachaugment.errors import UserError
@@ -97,8 +97,9 @@ def test_a_run_leaves_all_its_files(uninterrupted):
         directory.CARD,
         directory.PICTURE,
     }
-    names |= {checkpoint.LAST, checkpoint.PREVIOUS, directory.REPORT}
+    names |= {checkpoint.LAST, checkpoint.PREVIOUS, directory.REPORT, snapshots.FOLDER}
     assert set(os.listdir(uninterrupted)) == names
+    assert len(os.listdir(uninterrupted / snapshots.FOLDER)) == 4  # one for each epoch
     assert resolve(read_yaml(uninterrupted / directory.CONFIG)) == tiny(output=str(uninterrupted))
     metrics = json.loads((uninterrupted / directory.METRICS).read_text())
     assert metrics["test"].keys() == {"target", "teacher"} and len(metrics["test"]["target"]["confusion"]) == 10
@@ -197,14 +198,18 @@ def test_a_resumed_run_refuses_other_settings_and_shows_them(uninterrupted):
         restore.resume(tiny(output=str(uninterrupted), train__epochs=2), uninterrupted)
 
 
+def contents(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
 def test_a_run_can_go_on_in_another_directory(uninterrupted, tmp_path):
-    before = {file.name: file.read_bytes() for file in uninterrupted.iterdir()}
+    before = contents(uninterrupted)
     trainer, path = restore.resume(
         tiny(output=str(tmp_path / "copy"), train__epochs=5), uninterrupted, into=tmp_path / "copy"
     )
     run(few_tests(trainer), path)
     assert log_lines(tmp_path / "copy")[-2]["epoch"] == 5
-    assert before == {file.name: file.read_bytes() for file in uninterrupted.iterdir()}
+    assert before == contents(uninterrupted)
 
 
 def test_without_teachaugment_there_is_no_teacher_and_no_policy(tmp_path):

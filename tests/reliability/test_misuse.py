@@ -69,7 +69,9 @@ def spoilt(state, *path, value=None):
 
 def test_a_state_is_loaded_as_a_whole_or_not_at_all(record):
     target = network()
-    teach, other = (TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1, seed=seed) for seed in (0, 1))
+    teach, other = (
+        TeachAugment(target, num_classes=4, augmenter="neural", n_inner=1, n_buffer=1, seed=seed) for seed in (0, 1)
+    )
     for one in (teach, other):
         train(one, target, 2)
         one.end_epoch()
@@ -96,7 +98,7 @@ def test_a_state_is_loaded_as_a_whole_or_not_at_all(record):
 
 def test_a_gradient_that_is_not_finite_does_not_reach_the_augmenter():
     target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1)
+    teach = TeachAugment(target, num_classes=4, augmenter="neural", n_inner=1)
     before = state_of(teach.augmenter)
     with torch.no_grad():
         next(target.parameters()).fill_(torch.inf)
@@ -106,10 +108,11 @@ def test_a_gradient_that_is_not_finite_does_not_reach_the_augmenter():
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda teach: pickle.loads(pickle.dumps(teach))])
-def test_a_copy_goes_on_as_the_original_does(way):
+@pytest.mark.parametrize("how", [{}, {"augmenter": "neural", "n_inner": 1, "n_buffer": 1}], ids=["default", "neural"])
+def test_a_copy_goes_on_as_the_original_does(way, how):
     x, y = images()
     target = network()
-    teach = TeachAugment(target, num_classes=4, n_inner=1, n_buffer=1)
+    teach = TeachAugment(target, num_classes=4, **how)
     train(teach, target, 2)
     teach.end_epoch()
     twin = way(teach)

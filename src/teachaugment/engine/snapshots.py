@@ -89,7 +89,7 @@ def _stacked(replay: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if len(found) != replay["count"]:
         raise Missing(f"{folder} has {len(found)} snapshots, and there are {replay['count']}")
     made: dict[str, Any] = {part: {} for part in PARTS}
-    for key in found[0] if found else ():
+    for key in sorted(found[0]) if found else ():  # safetensors has no order of its own
         part, _, name = key.partition(".")
         try:
             made[part][name] = torch.stack([snapshot[key] for snapshot in found])

@@ -109,6 +109,7 @@ def test_an_interrupted_run_has_a_report(run, tmp_path):
     assert main(["report", str(cut)]) == 0
     assert "Without pictures" in (cut / REPORT).read_text(encoding="utf-8")
     shutil.copy(run / "last.pt", cut)
+    shutil.copytree(run / "snapshots", cut / "snapshots")
     (cut / "log.jsonl").write_text((run / "log.jsonl").read_text().splitlines()[1] + "\n")
     assert main(["report", str(cut)]) == 0
     text, page = read(cut / REPORT)

@@ -98,8 +98,7 @@ def test_a_run_is_evaluated_on_a_folder(finished, tmp_path):
         Image.fromarray((image[..., 0] % 11).numpy()).save(tmp_path / "masks" / f"{i}.png")
     names = json.loads((finished / directory.METRICS).read_text())["classes"]
     (tmp_path / "classes.txt").write_text("\n".join(names))
-    config = tiny(output=str(finished), data__crop=16)
-    result = restore.evaluate_run(config, finished, "last", str(tmp_path))
+    result = restore.evaluate_run(tiny(output=str(finished)), finished, "last", str(tmp_path))
     assert result["test"]["target"]["images"] == 3 and result["test"]["target"]["miou"] > 0
 
 

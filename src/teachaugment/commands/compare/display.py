@@ -52,8 +52,8 @@ class ComparisonDisplay(Display):
         now = ", ".join(f"{run} {done[run][0]}/{run.epochs}" for run in running)
         count = len(self.runs) - len(done)
         if self.bar is not None:
-            self.bar.n = sum(run.epochs for run in self.runs) - sum(run.epochs - done[run][0] for run in done)
-            self.bar.unit = f"{left} left  {now}"
+            epochs = sum(run.epochs for run in self.runs) - sum(run.epochs - done[run][0] for run in done)
+            self.bar.change(n=epochs, unit=f"{left} left  {now}")
             self.bar.set_description_str(f"{count} of {len(self.runs)} runs")
         elif running and self.silent_for(SPOKEN_EVERY):
             self.say(f"{count} of {len(self.runs)} runs done, {left} left; {now}")

@@ -146,7 +146,7 @@ def _epoch(record: dict[str, Any]) -> dict[str, Any]:
 
 def _metrics(found: Any) -> dict[str, Any]:
     """The final metrics, each of its type."""
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not found:
         return {}
     classes = found["classes"] if isinstance(found.get("classes"), list) else []
     made: dict[str, Any] = {"classes": [str(name) for name in classes]}
