@@ -67,11 +67,14 @@ def _measured(source: PairSource, bad_images: str) -> tuple[PairSource, list[tup
 
 
 def _training_size(source: PairSource, sizes: list[tuple[int, int]], reading: Reading) -> tuple[int, int]:
-    """The size of the images that are trained on: that of the random windows, or the one that all images have."""
+    """The size of the images that are trained on: that of the random windows, or the one that all images have.
+
+    Images that are only looked at need not have one: then it is that of the first.
+    """
     if reading.crop is not None:
         return reading.crop, reading.crop
     other = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
-    if other is not None:
+    if other is not None and not reading.whole:
         one, another = (f"{source.name(i)} is {sizes[i][1]}×{sizes[i][0]}" for i in (0, other))
         raise UserError(
             f"training images differ in size ({one}, {another}); choose the side of random crops with --data.crop"

@@ -27,6 +27,7 @@ class Reading:
     area: float = 1.0  # least share of a training image that a random crop shows; 1: no random crops
     views: int = 1  # random crops that are made of each training image, where there are any
     crop: int | None = None  # masks: side of random windows of the training images; None: whole images
+    whole: bool = False  # masks: training images are only looked at, as a whole; they may differ in size
     scale: float = 1.0  # masks: training images are magnified at random between 1/scale and scale
     ignore: int | None = None  # masks: a value that means, like 255, that nothing is known
 

@@ -58,7 +58,8 @@ class Segmentation(Task):
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
         d = config.data
-        return data.load(d.path, reading(config, crop=d.crop, scale=d.scale, ignore=d.ignore), data.MASKS)
+        how = reading(config, crop=d.crop, scale=d.scale, ignore=d.ignore, whole=not training)
+        return data.load(d.path, how, data.MASKS)
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Segmentation:
