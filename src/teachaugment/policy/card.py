@@ -59,8 +59,8 @@ def card(policy: Policy, file: str) -> str:
 
 
 LEARNED = (
-    "An image augmentation that was learned while a network trained, by the method TeachAugment (Suzuki, CVPR 2022): as "
-    "hard as was useful for the network, and no harder than a teacher could still recognise."
+    "An image augmentation that was learned while a network trained, by the method TeachAugment (Suzuki, CVPR 2022): "
+    "as hard as was useful for the network, and no harder than a teacher could still recognise."
 )
 FOUND = (
     "An image augmentation whose strength was found while a network trained: one simple operation for each image, as "
