@@ -95,8 +95,9 @@ def main() -> None:
     trainer = TeachTrainer(
         model, arguments, train_dataset=Images(data.train), eval_dataset=Images(data.test), compute_metrics=accuracy
     )
+    steps = args.epochs * len(trainer.get_train_dataloader())
     trainer.teach = TeachAugment(
-        Logits(trainer.model), num_classes=len(data.classes), normalize=normalize, n_inner=1, n_buffer=1
+        Logits(trainer.model), num_classes=len(data.classes), normalize=normalize, total_steps=steps
     )
     trainer.add_callback(Steps(trainer))
     trainer.train()

@@ -26,7 +26,8 @@ class Classifier(L.LightningModule):
         self.model, self.classes, self.lr = model, classes, lr
 
     def on_fit_start(self) -> None:  # the model is on its device now
-        self.teach = TeachAugment(self.model, num_classes=self.classes, normalize=normalize, n_inner=1, n_buffer=1)
+        steps = int(self.trainer.estimated_stepping_batches)
+        self.teach = TeachAugment(self.model, num_classes=self.classes, normalize=normalize, total_steps=steps)
 
     def training_step(self, batch, _):
         images, labels = batch

@@ -37,7 +37,9 @@ def main() -> None:
     ).to(device)  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=args.epochs, steps_per_epoch=len(loader))
-    teach = TeachAugment(model, num_classes=len(data.classes), normalize=normalize, n_inner=1, n_buffer=1)  # +
+    teach = TeachAugment(
+        model, num_classes=len(data.classes), normalize=normalize, total_steps=args.epochs * len(loader)
+    )  # +
 
     for epoch in range(args.epochs):
         model.train()

@@ -84,7 +84,7 @@ def learn(path: Path, epochs: int, count: int) -> None:
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, len(data.classes)),
     )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
-    teach = TeachAugment(model, num_classes=len(data.classes), n_inner=1, n_buffer=1)
+    teach = TeachAugment(model, num_classes=len(data.classes), n_inner=1, n_buffer=1, augmenter="neural")
     for _ in range(epochs):
         for rows in torch.randperm(len(images)).split(50):
             loss = cross_entropy(model(teach(images[rows], labels[rows])), labels[rows])

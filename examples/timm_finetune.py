@@ -58,7 +58,7 @@ def fine_tune(args: argparse.Namespace, folder: Path) -> float:
     # Then all of it, the early layers more slowly.
     optimizer = create_optimizer_v2(model, opt="adamw", lr=args.lr, weight_decay=0.05, layer_decay=0.75)
     schedule = CosineLRScheduler(optimizer, t_initial=args.epochs, warmup_t=1, warmup_lr_init=args.lr / 10)
-    teach = TeachAugment(model, num_classes=len(classes), normalize=prepare, n_inner=1, n_buffer=1)  # +
+    teach = TeachAugment(model, num_classes=len(classes), normalize=prepare, total_steps=args.epochs * len(loader))  # +
     for epoch in range(args.epochs):
         model.train()
         for images, labels in loader:

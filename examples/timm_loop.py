@@ -40,7 +40,7 @@ def main() -> None:
     def prepare(images: torch.Tensor) -> torch.Tensor:
         return normalize(images, asks["mean"], asks["std"])
 
-    teach = TeachAugment(model, num_classes=len(data.classes), normalize=prepare, n_inner=1, n_buffer=1)
+    teach = TeachAugment(model, num_classes=len(data.classes), normalize=prepare, total_steps=args.epochs * len(loader))
 
     for epoch in range(args.epochs):
         model.train()

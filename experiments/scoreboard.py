@@ -1,8 +1,8 @@
 """The scoreboard: which way to augment is best where, and where the default is ahead of or behind doing nothing.
 
-    python experiments/scoreboard.py --data-root DIR             # train what is missing; stop and start it as you like
-    python experiments/scoreboard.py --data-root DIR --only shapes,digits
-    python experiments/scoreboard.py --table                     # the table of docs/results.md again
+    python experiments/scoreboard.py DIR                         # train what is missing; stop and start it as you like
+    python experiments/scoreboard.py DIR --only shapes,digits
+    python experiments/scoreboard.py                             # only the table of docs/results.md again
 
 ``scoreboard.yaml`` has settings, strategies, seeds and budgets. Each setting is a ``teachaugment compare``, whose
 finished runs are kept in ``experiments/results/scoreboard/``. One run at a time on one thread: on two cores, start two
@@ -32,17 +32,14 @@ OURS, NOTHING, RIVAL = "adaptive", "none", "TrivialAugment"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-root", metavar="DIR", help="where the data and weights of scoreboard.yaml are")
+    parser.add_argument("data", nargs="?", metavar="DIR", help="where the data and weights of scoreboard.yaml are")
     parser.add_argument("--only", metavar="A,B,…", help="these settings only")
     parser.add_argument("--output", metavar="DIR", default="runs/scoreboard", help="where runs go [runs/scoreboard]")
-    parser.add_argument("--table", action="store_true", help="train nothing; write the table again")
     arguments = parser.parse_args()
     board = yaml.safe_load((HERE / "scoreboard.yaml").read_text(encoding="utf-8"))
-    if not arguments.table:
-        if arguments.data_root is None:
-            parser.error("--data-root is needed to train")
+    if arguments.data is not None:
         wanted = arguments.only.split(",") if arguments.only else list(board["settings"])
-        train(board, wanted, arguments.data_root, Path(arguments.output))
+        train(board, wanted, arguments.data, Path(arguments.output))
     written = section(board)
     text = PAGE.read_text(encoding="utf-8")
     if BEGIN not in text:

@@ -44,7 +44,7 @@ class Toy(NeuralAugmenter):
     ),
     "strategy": (
         "strategies/__init__.py",
-        '"teachaugment": StrategyEntry(',
+        '"policy": StrategyEntry(',
         '"toy": StrategyEntry("toy:Toy", "every image upside down"),',
         "strategies/toy.py",
         """

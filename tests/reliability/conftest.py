@@ -37,7 +37,7 @@ from teachaugment.engine.trainer import Trainer
 SETTINGS = {
     "data.size": 8, "data.per_class": 5, "data.val_fraction": 0.2, "train.batch_size": 8, "train.epochs": 3,
     "train.eval_every": 1, "train.tensorboard": "false", "train.save_minutes": 1e-9, "teach.n_inner": 2,
-    "teach.n_buffer": 1, "optim.warmup_epochs": 1, "device": "cpu",
+    "teach.n_buffer": 1, "optim.warmup_epochs": 1, "augment.strategy": "teachaugment", "device": "cpu",
 }  # fmt: skip
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 ROWS: list[tuple[str, int, float]] = []  # what happened, how often, in how many seconds

@@ -49,15 +49,23 @@ def card(policy: Policy, file: str) -> str:
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---",
         f"# Learned augmentation: {plain(about.get('data', 'unknown data'))}",
-        "An image augmentation that was learned while a network trained, by the method TeachAugment (Suzuki, CVPR "
-        "2022): as hard as was useful for the network, and no harder than a teacher could still recognise. The licence "
-        "of this file is its owner's to choose.",
+        f"{LEARNED if policy.augmenter.learns else FOUND} The licence of this file is its owner's to choose.",
         f"## What it was learned on\n\n{table(facts(policy))}",
         f"## Use\n\n{USE.format(file=file, channels=header['augmenter']['channels'])}",
         f"## What it does\n\n{table(behaviour(policy))}",
         f"## Limits\n\n{LIMITS.format(file=file, classes=classes)}",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+LEARNED = (
+    "An image augmentation that was learned while a network trained, by the method TeachAugment (Suzuki, CVPR 2022): "
+    "as hard as was useful for the network, and no harder than a teacher could still recognise."
+)
+FOUND = (
+    "An image augmentation whose strength was found while a network trained: one simple operation for each image, as "
+    "strong as the network could bear."
+)
 
 
 def facts(policy: Policy) -> list[tuple[str, str]]:
@@ -83,6 +91,8 @@ def accuracies(measured: Any) -> list[tuple[str, str]]:
 
 def behaviour(policy: Policy) -> list[tuple[str, str]]:
     rows = []
+    if policy.found < 1 or not policy.augmenter.learns:
+        rows.append(("strength that was found", f"{policy.found:.2f} of 1, at which the ranges below are reached"))
     for name, values in policy.augmenter.probabilities().items():
         low, mean, high = (float(v) for v in (values.min(), values.mean(), values.max()))
         rows.append((f"share of images changed: {name}", f"{mean:.2f} ({low:.2f} … {high:.2f} over the classes)"))
