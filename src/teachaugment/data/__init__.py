@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from teachaugment.data.folders import has_validation
 from teachaugment.data.reading import INTERPOLATIONS as INTERPOLATIONS
 from teachaugment.data.reading import Reading
 from teachaugment.errors import UserError, nearest
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from teachaugment.data.splits import DataSet
 
 FOLDER = "folder"
-SPLITS = ("train", "val", "test")  # that a folder may have; a val/ without a test/ is what is tested on
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ def lacks_validation(source: str, rooted: bool = False) -> bool:
     """Whether it is a folder of images, with or without masks, that has no validation split beside a test split."""
     if any(find(source, table, rooted) != FOLDER for table in (CLASSES, MASKS)):
         return False
-    root = Path(source).expanduser()
-    return not any(all((place / split).is_dir() for split in SPLITS) for place in (root, root / "images"))
+    return not has_validation(Path(source).expanduser())
 
 
 def _unknown(name: str, table: Table[Format]) -> str:

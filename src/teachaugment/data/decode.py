@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from teachaugment.data.folders import LISTED
 from teachaugment.errors import UserError
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
@@ -84,6 +85,13 @@ def bad(name: object, error: Exception) -> BadImage:
 def without_advice(message: object) -> str:
     """What BadImage says, where nothing is left to be done about it, or nothing in the settings."""
     return str(message).removesuffix(ADVICE)
+
+
+def skipped(errors: Sequence[object]) -> str:
+    """What to say about images that were left out because they cannot be read: the first ten, and how many more."""
+    named = [without_advice(error).removeprefix("cannot read image ") for error in errors[:LISTED]]
+    more = [f"and {len(errors) - LISTED} more"] if len(errors) > LISTED else []
+    return f"skipped {len(errors)} unreadable image{'s' if len(errors) > 1 else ''}: {'; '.join([*named, *more])}"
 
 
 def reason(error: Exception) -> str:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from teachaugment.data import cache
-from teachaugment.data.decode import BadImage
+from teachaugment.data.decode import BadImage, without_advice
+from teachaugment.data.decode import skipped as unreadable
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
 from teachaugment.data.splits import (
@@ -162,13 +163,13 @@ def decode_all(splits: list[StreamedSplit], classes: list[str]) -> list[Split]:
     made = [Split(image, split.label) for split, image in zip(splits, images, strict=True)]
     if not skipped:
         return made
-    warnings.warn(f"skipped {len(skipped)} unreadable image(s), the first: {skipped[0]}", stacklevel=2)
+    warnings.warn(unreadable(skipped), stacklevel=2)
     left = [
         split if bool(kept.all()) else split.select(kept.nonzero().flatten())
         for split, kept in zip(made, readable, strict=True)
     ]
     for k in sorted(set(made[0].label.tolist()) - set(left[0].label.tolist())):
-        raise UserError(f"class {classes[k]} has no readable training image; the first: {skipped[0]}")
+        raise UserError(f"class {classes[k]} has no readable training image; the first: {without_advice(skipped[0])}")
     return left
 
 

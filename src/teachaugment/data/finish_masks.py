@@ -13,7 +13,7 @@ from torch import Tensor
 
 from teachaugment.data import cache
 from teachaugment.data.codes import Codes
-from teachaugment.data.decode import BadImage
+from teachaugment.data.decode import BadImage, skipped, without_advice
 from teachaugment.data.finish import fits_in_memory
 from teachaugment.data.pairs import PairSource, PairSplit
 from teachaugment.data.reading import Reading
@@ -102,9 +102,9 @@ def _readable(
             errors.append(item)
     if not errors:
         return source, results
-    warnings.warn(f"skipped {len(errors)} unreadable image(s), the first: {errors[0]}", stacklevel=2)
+    warnings.warn(skipped(errors), stacklevel=2)
     if not rows:
-        raise UserError(f"{source.root} has no readable image; the first: {errors[0]}")
+        raise UserError(f"{source.root} has no readable image; the first: {without_advice(errors[0])}")
     return source.select(torch.tensor(rows)), results
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from teachaugment import seeds
 from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops, without_advice
+from teachaugment.data.folders import LISTED
 from teachaugment.data.source import Source
 
 
@@ -138,6 +139,10 @@ class StreamedSplit:
     def warn(self, skipped: list[str]) -> None:
         """Say once in a run, and not once in an epoch, that an image was skipped."""
         for message in skipped:
-            if message not in self.warned:
-                self.warned.add(message)
+            if message in self.warned:
+                continue
+            self.warned.add(message)
+            if len(self.warned) <= LISTED:
                 warnings.warn(f"skipped: {without_advice(message)}", stacklevel=2)
+            elif len(self.warned) == LISTED + 1:
+                warnings.warn(f"skipped more than {LISTED} unreadable images; the others are not named", stacklevel=2)
