@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -165,6 +167,33 @@ def test_images_of_one_small_size_keep_it_and_others_become_224(tmp_path):
     picture(tmp_path / "c/x/odd.png", size=(12, 11))
     assert load(tmp_path / "c").size == (224, 224)
     assert load(tmp_path / "c", Reading(size=16)).train.image.shape[1:] == (3, 16, 16)
+
+
+def test_enlarging_is_told_and_files_may_be_squashed_or_padded(tmp_path):
+    folder(tmp_path, {"x": 3, "y": 3}, (100, 90))
+    with pytest.warns(UserWarning, match=r"images of 100×90 pixels are enlarged to 224×224; --data.size 90"):
+        data = load(tmp_path)
+    assert data.found == ((90, 100), (90, 100)) and data.fit == "crop" and not data.own_test
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fit in ("squash", "pad"):
+            assert load(tmp_path, Reading(size=30, fit=fit)).fit == fit
+        padded, squashed = (load(tmp_path, Reading(size=30, fit=fit)).train.image for fit in ("pad", "squash"))
+    assert (padded[:, :, 0] == 0).all() and not (squashed[:, 1, 0] == 0).any()
+    with pytest.raises(UserError, match=r"data\.fit is for image files"):
+        load("shapes", Reading(fit="pad"))
+
+
+def test_the_seed_of_the_splits_is_not_the_seed(tmp_path):
+    folder(tmp_path, {"a": 20, "b": 20})
+
+    def splits(**seeds):
+        data = load(tmp_path, Reading(val_fraction=0.2, per_class=6, **seeds))
+        return reds(data.test), reds(data.val), reds(data.train)
+
+    first, other = splits(seed=0, split_seed=0), splits(seed=1, split_seed=0)
+    assert first[:2] == other[:2] and first[2] != other[2]  # per_class follows the seed
+    assert splits(seed=1) == splits(seed=1, split_seed=1) != splits(seed=1, split_seed=0)
 
 
 # Broken files

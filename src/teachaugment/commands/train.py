@@ -32,7 +32,8 @@ examples:
   teachaugment train --resume runs/RUN --epochs 300
 
 A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each. For
-segmentation it holds images/ and masks/, with train/ and val/ or test/ in both or around both; or train/ and trainannot/.
+segmentation it holds images/ and masks/, with train/ and val/ or test/ in both or around both, or train/ and
+trainannot/.
 Settings come from the defaults, then the preset, then the file of --config, then the flags. Every setting has a
 long name, --section.field; in the file it is written 'section: {field: value}'.
 """

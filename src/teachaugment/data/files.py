@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from teachaugment.data.decode import BICUBIC, BadImage, centre_crop, endings, grey, open_image, pixels, without_advice
+from teachaugment.data.decode import BICUBIC, BadImage, endings, fitted, grey, open_image, pixels, without_advice
 from teachaugment.data.source import Source
 from teachaugment.data.streamed import Sample, StreamedSplit
 from teachaugment.errors import UserError
@@ -39,6 +39,7 @@ class Preparation:
     centre: float = 1.0  # of the shorter side, what the centre crop keeps
     channels: int = 3
     interpolation: str = BICUBIC
+    fit: str = "crop"
 
     def file(self, image: Image.Image, name: object) -> Tensor:
         """uint8 [C, H, W] of an opened image, which is closed."""
@@ -47,7 +48,7 @@ class Preparation:
         if self.size is None:
             made = pixels(image, name)
         else:
-            made = centre_crop(image, name, self.size, self.centre, self.interpolation)
+            made = fitted(image, name, self.size, self.centre, self.interpolation, self.fit)
         return made if self.channels == 3 else grey(made)
 
     def any(self, image: AnyImage, name: object) -> Tensor:

@@ -48,11 +48,11 @@ def load_folder(source: str | Path, reading: Reading, *, name: str | None = None
     """A folder with ``train/`` and ``val/`` or ``test/``, or with class folders that are split by a stable hash.
 
     The splits' names may be longer (training, valid, validation, testing) and in any case. With all three, ``val/`` is
-    the validation split; ``val/`` alone is what is tested on; ``train/`` alone is split like class folders. ``centre`` is how much of an
-    image's shorter side the centre crop of an evaluation keeps.
+    the validation split; ``val/`` alone is what is tested on; ``train/`` alone is split like class folders. ``centre``
+    is how much of an image's shorter side the centre crop of an evaluation keeps.
     """
     root = Path(source).expanduser()
-    found, classes = _find(root, reading.seed)
+    found, classes = _find(root, reading.split_by)
     return finish(name or root.resolve().name.lower(), root, found, classes, reading, centre=centre)
 
 
@@ -61,7 +61,8 @@ def _find(root: Path, seed: int) -> tuple[Sources, list[str]]:
     if not root.is_dir():
         raise UserError(f"no such folder: {root}")
     roots = _splits(root)
-    if len(roots) > 1:
+    own_test = len(roots) > 1
+    if own_test:
         found = {name: _list(folder) for name, folder in roots.items()}
         for name in roots:
             unknown = sorted(set(found[name]) - set(found["train"]))
@@ -79,7 +80,7 @@ def _find(root: Path, seed: int) -> tuple[Sources, list[str]]:
         raise UserError(f"{root} has one image per class; a test split needs a second image in some class")
     _warn_about_few(found["train"], found.get("test", found["train"]))
     tested = splits["test"] if "test" in splits else splits.pop("val")
-    return Sources(splits["train"], tested, splits.get("val"), "its own val/"), classes
+    return Sources(splits["train"], tested, splits.get("val"), "its own val/", own_test), classes
 
 
 def _splits(root: Path) -> dict[str, Path]:

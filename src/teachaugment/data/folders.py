@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from teachaugment.errors import UserError
@@ -24,6 +26,7 @@ MASK_FOLDERS = (
     *("masks", "mask", "annotations", "annotation", "annot", "labels", "label"),
     *("gt", "segmentations", "segmentationclass"),
 )
+HEADERS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # of which a first look reads the size
 LISTED = 10  # names that a message lists; of more it says how many
 
 
@@ -68,8 +71,8 @@ def one_of(folder: Path, names: Iterable[str]) -> Path | None:
 def image_and_mask_folders(root: Path) -> dict[str, tuple[Path, Path]]:
     """Where images and masks are, by split, or under "" where there are no splits; empty: nowhere.
 
-    ``images/`` and ``masks/`` with splits in both or without any; splits with ``images/`` and ``masks/`` in each; or, as
-    CamVid has it, ``train/`` beside ``trainannot/``. Masks may also be called annotations or labels.
+    ``images/`` and ``masks/`` with splits in both or without any; splits with ``images/`` and ``masks/`` in each; or,
+    as CamVid has it, ``train/`` beside ``trainannot/``. Masks may also be called annotations or labels.
     """
     images, masks = one_of(root, IMAGE_FOLDERS), one_of(root, MASK_FOLDERS)
     if images is not None and masks is not None:
@@ -93,6 +96,18 @@ def image_and_mask_folders(root: Path) -> dict[str, tuple[Path, Path]]:
 def has_validation(root: Path) -> bool:
     """Whether a folder of images, with or without masks, has a validation split beside a test split."""
     return any(len(found) == len(SPLITS) for found in (splits_of_classes(root), image_and_mask_folders(root)))
+
+
+def first_side(root: Path) -> int | None:
+    """The longer side of the first image file below a folder, from its header; None: there is none that can be read."""
+    from PIL import Image
+
+    for directory, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        for name in sorted(files):
+            with suppress(Exception), Image.open(Path(directory) / name, formats=HEADERS) as image:
+                return max(image.size)
+    return None
 
 
 def contents(root: Path) -> str:

@@ -30,13 +30,13 @@ def load_scenes(source: str | Path, reading: Reading) -> DataSet:
     Without splits a fifth of the pairs, chosen by a stable hash, is what is tested on.
     """
     root = Path(source).expanduser()
-    found = _find(root, reading.seed)
+    found, own_test = _find(root, reading.split_by)
     codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading.ignore)
-    return finish_masks(root.resolve().name.lower(), root, found, codes, reading)
+    return finish_masks(root.resolve().name.lower(), root, found, codes, reading, own_test)
 
 
-def _find(root: Path, seed: int) -> dict[str, Pairs]:
-    """The pairs of each split, from the folder's structure alone."""
+def _find(root: Path, seed: int) -> tuple[dict[str, Pairs], bool]:
+    """The pairs of each split, from the folder's structure alone, and whether the test split is its own."""
     if not root.is_dir():
         raise UserError(f"no such folder: {root}")
     folders = image_and_mask_folders(root)
@@ -46,14 +46,14 @@ def _find(root: Path, seed: int) -> dict[str, Pairs]:
             f"segmentation needs an image and a mask of the same name, and found {contents(root)}"
         )
     if len(folders) > 1:
-        return {name: _pairs(root, *both) for name, both in folders.items()}
+        return {name: _pairs(root, *both) for name, both in folders.items()}, True
     images, masks = next(iter(folders.values()))
     pairs = _pairs(root, images, masks)
     if len(pairs) < 2:
         raise UserError(f"{images} has one image; a test split needs a second one")
     ranked = sorted(pairs, key=lambda pair: seeds.derive(seed, "test", pair[0]))
     n = max(1, round(TEST_FRACTION * len(pairs)))
-    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}
+    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}, False
 
 
 def _pairs(root: Path, images: Path, masks: Path) -> Pairs:

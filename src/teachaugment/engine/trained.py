@@ -58,7 +58,8 @@ class TrainedModel:
         self.name, self.task_name = config.model.name, config.task
         self.batch_size = config.train.batch_size
         size = self.size if task.fixed_size else None
-        self.preparation = Preparation(size, centre_of(saved), self.channels, saved.get("interpolation", BICUBIC))
+        how = saved.get("interpolation", BICUBIC), saved.get("fit", "crop")
+        self.preparation = Preparation(size, centre_of(saved), self.channels, *how)
         self.task = task
         self.about = {key: state[key] for key in ("config", "data", "epoch")}
         self.file, self.which = file, which

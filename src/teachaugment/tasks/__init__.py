@@ -28,6 +28,7 @@ class TaskEntry(Entry):
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
+    large_images: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults for photographs
     held_out: float = 0.0  # of a folder of images without a validation split, the share that becomes one
     beginnings: tuple[str, ...] = ()  # settings that give the whole network weights to begin with: it is fine-tuned
     fine_tuning: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults where it is
@@ -110,6 +111,7 @@ TASKS: Table[TaskEntry] = Table(
             "a class for every image",
             share_right="accuracy",
             tag="image-classification",
+            large_images={"model.name": "torchvision/resnet18"},
             held_out=HELD_OUT,
             beginnings=("model.pretrained", "model.weights"),
             fine_tuning={**_FINE_TUNING, "train.batch_size": 32, "optim.label_smoothing": 0.1},
@@ -144,6 +146,7 @@ TASKS: Table[TaskEntry] = Table(
             refused_settings={
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",
+                "data.fit": "is for classification; images with masks keep their size, see data.crop",
             },
             refused_strategies=_for_classification(*_CONSISTENCY),
         ),
