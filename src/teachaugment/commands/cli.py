@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from teachaugment import __version__
 from teachaugment.commands import COMMANDS
-from teachaugment.commands.parser import Parser, spelling
-from teachaugment.errors import UserError, nearest
+from teachaugment.commands.parser import Parser, flag_meant, spelling
+from teachaugment.errors import UserError
 from teachaugment.progress import say
 
 OVERVIEW = """\
@@ -80,8 +80,8 @@ def unexpected(rest: Sequence[str], command: str | None, parser: argparse.Argume
     if not flags:
         return f"unexpected argument {rest[0]!r}; {help}" if rest else f"no command; {help}"
     known = [name for name in parser._option_string_actions if name.startswith("--")]
-    hint = nearest(flags[0], known)
-    return f"unknown flag {flags[0]}{hint if 'did you mean' in hint else f'; {help}'}"
+    close = flag_meant(flags[0], known)
+    return f"unknown flag {flags[0]}{f'; did you mean {close!r}?' if close else f'; {help}'}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

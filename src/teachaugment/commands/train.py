@@ -13,6 +13,7 @@ from typing import Any
 from teachaugment.commands import COMMANDS
 from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, read_run, resolve
+from teachaugment.config.unused import check_used
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
@@ -92,7 +93,9 @@ def settings(arguments: argparse.Namespace) -> Config:
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
         layers.insert(0, read_run(directory.existing_run(arguments.resume) / directory.CONFIG))
-    return resolve(*layers)
+    config = resolve(*layers)
+    check_used(config, layers[-1].names)
+    return config
 
 
 def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:

@@ -60,6 +60,12 @@ _CONSISTENCY = ("consistency-kld", "consistency-mse")
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
 
+_VIEWS = (
+    *("area", "jitter", "grey", "blur", "layers", "dim", "hidden"),
+    *("fixed_lr", "momentum", "queue", "temperature"),
+)
+
+
 def _for_classification(*strategies: str) -> dict[str, str]:
     return dict.fromkeys(strategies, "is for classification, not for the task {task}")
 
@@ -87,6 +93,7 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
         # What tells two of the built-in images apart is colour, and it says little about the class. Without it, and
         # with most of the figure in sight, features must be about its form.
         data_defaults={"shapes": {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}},
+        own_settings=tuple(f"views.{name}" for name in _VIEWS),
         refused_settings={
             **_NO_LABELS_TO_MIX,
             **dict.fromkeys(("model.pretrained", "model.weights"), "is not for {task}, which begins with new weights"),

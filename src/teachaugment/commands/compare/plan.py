@@ -12,6 +12,7 @@ from typing import Any
 
 from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatten, resolve, to_dict
 from teachaugment.config.settings import as_text
+from teachaugment.config.unused import check_used
 from teachaugment.errors import UserError
 from teachaugment.presets.classification import NETWORKS
 from teachaugment.strategies import STRATEGIES
@@ -120,6 +121,9 @@ def own_settings(model: str, config: Config) -> dict[str, Any]:
 def plan(shared: Layer, strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
     """All runs, seed by seed, and each after the one it needs."""
     runs: dict[str, Run] = {}
+
+    for strategy in strategies:
+        check_used(configure(shared, strategy, 0), strategy_layer(strategy).names)
 
     def add(strategy: str, seed: int) -> Run:
         config = configure(shared, strategy, seed)
