@@ -52,11 +52,11 @@ def load_folder(source: str | Path, reading: Reading, *, name: str | None = None
     is how much of an image's shorter side the centre crop of an evaluation keeps.
     """
     root = Path(source).expanduser()
-    found, classes = _find(root, reading.split_by)
+    found, classes = _find(root, reading)
     return finish(name or root.resolve().name.lower(), root, found, classes, reading, centre=centre)
 
 
-def _find(root: Path, seed: int) -> tuple[Sources, list[str]]:
+def _find(root: Path, reading: Reading) -> tuple[Sources, list[str]]:
     """The splits and the class names, from the folder's structure alone."""
     if not root.is_dir():
         raise UserError(f"no such folder: {root}")
@@ -70,15 +70,16 @@ def _find(root: Path, seed: int) -> tuple[Sources, list[str]]:
                 raise UserError(f"{roots[name]} has classes that train/ does not have: {', '.join(unknown)}")
     else:
         only = roots["train"]
-        train, test = _divide(_list(only), seed)
+        train, test = _divide(_list(only), reading.split_by)
         found, roots = {"train": train, "test": test}, {"train": only, "test": only}
     classes = sorted(found["train"])
-    if len(classes) < 2:
+    if len(classes) < 2 and not reading.partial:
         raise UserError(f"{roots['train']} has only one class ({classes[0]}); it must have at least two class folders")
     splits = {name: _source(roots[name], found[name], classes) for name in roots}
-    if len(splits.get("test", splits["train"])) == 0:
+    if len(splits.get("test", splits["train"])) == 0 and not reading.partial:
         raise UserError(f"{root} has one image per class; a test split needs a second image in some class")
-    _warn_about_few(found["train"], found.get("test", found["train"]))
+    if not reading.partial:
+        _warn_about_few(found["train"], found.get("test", found["train"]))
     tested = splits["test"] if "test" in splits else splits.pop("val")
     return Sources(splits["train"], tested, splits.get("val"), "its own val/", own_test), classes
 

@@ -23,6 +23,7 @@ class Reading:
     per_class: int | None = None  # at most so many training images of each class
     val_fraction: float = 0.0  # share of the training images set apart for validation, before per_class counts
     in_memory: str = "auto"  # of image files: always, never, or auto, which streams what decodes to over a gigabyte
+    partial: bool = False  # only to be evaluated on: all images may be of one class, or each of another
     bad_images: str = "error"  # error: stop at an unreadable file; skip: leave it out with a warning
     centre: float | None = None  # share of the shorter side that a centre crop keeps; None: what the format says
     interpolation: str = "bicubic"  # of image files that are resized

@@ -31,7 +31,7 @@ def load_scenes(source: str | Path, reading: Reading) -> DataSet:
     """
     root = Path(source).expanduser()
     found, own_test = _find(root, reading.split_by)
-    codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading.ignore)
+    codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading)
     return finish_masks(root.resolve().name.lower(), root, found, codes, reading, own_test)
 
 
@@ -96,9 +96,9 @@ def _stems(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _codes(root: Path, masks: list[str], ignore: int | None) -> Codes:
+def _codes(root: Path, masks: list[str], reading: Reading) -> Codes:
     """What the masks' values mean: as the class file says, or each value that occurs is a class."""
-    ignored = set() if ignore is None else {ignore}
+    ignored = set() if reading.ignore is None else {reading.ignore}
     if (root / CLASS_FILE).is_file():
         names, colors = class_file(root / CLASS_FILE)
         ignored |= {value for value, name in enumerate(names) if name.lower() in NO_CLASS}
@@ -110,9 +110,9 @@ def _codes(root: Path, masks: list[str], ignore: int | None) -> Codes:
         used = sorted({value for part in values for value in part} - ignored)
         highest = used[-1] if used else 0
         codes = Codes.of([f"class {value}" for value in range(highest + 1)], ignored)
-        if ignore is None and (hint := _may_be_void(values, used)):
+        if reading.ignore is None and (hint := _may_be_void(values, used)):
             warnings.warn(hint, stacklevel=2)
-    if len(codes.classes) < 2:
+    if len(codes.classes) < 2 and not reading.partial:
         raise UserError(
             f"the masks of {root} have only one class; values are class indices from 0 on, and {IGNORE} means that "
             f"nothing is known: masks of 0 and {IGNORE} must be saved as 0 and 1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -121,9 +122,25 @@ class DataSet:
         colors = None if self.colors is None else [list(color) for color in self.colors]
         return {**same, **plain, "fit": self.fit, "colors": colors, **self.counts()}
 
+    def of_classes(self, classes: Sequence[str]) -> DataSet:
+        """The same images, with the numbers that their classes have among ``classes``, which may be more."""
+        number = torch.tensor([list(classes).index(name) for name in self.classes])
+        changed = {name: _renumbered(getattr(self, name), number) for name in ("train", "test", "val")}
+        return replace(self, classes=list(classes), **changed)
+
     def counts(self) -> dict[str, int]:
         splits = {"train": self.train, "val": self.val, "test": self.test}
         return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
+
+
+def _renumbered(split: Split | StreamedSplit | None, number: Tensor) -> Split | StreamedSplit | None:
+    """A split whose class k is now called ``number[k]``. Masks are not for it."""
+    if split is None:
+        return None
+    label = number[split.label]
+    if isinstance(split, StreamedSplit):
+        return replace(split, source=replace(split.source, label=label))
+    return replace(split, label=label, _copy=None)
 
 
 def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:

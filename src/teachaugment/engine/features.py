@@ -10,13 +10,15 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from teachaugment.engine import directory, restore
+from teachaugment.engine import checkpoint, directory
 from teachaugment.engine.precision import LowPrecision
 from teachaugment.engine.probe import calibrate
+from teachaugment.engine.trained import without_images
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.files import write_atomically
 from teachaugment.seeds import derive
+from teachaugment.tasks import TASKS
 
 BACKBONE = "backbone.safetensors"
 
@@ -38,20 +40,29 @@ def untrained_features(trainer: Trainer) -> tuple[nn.Module, int]:
 
 
 def write_backbone(path: Path, which: str, output: Path) -> str:
-    """The backbone of the run in ``path`` as safetensors; returns a line that says what was written."""
+    """The backbone of the run in ``path`` as safetensors; returns a line that says what was written.
+
+    The run's data may be gone.
+    """
     if output.suffix != ".safetensors":
         raise UserError(f"--output {output} must end in .safetensors")
-    config = directory.settings_of(path)
-    trainer, name = restore.load_run(config, path, which)
-    network, width = features_of(trainer.target, trainer)
+    config = directory.settings_of(path, "cpu")
+    state, file = checkpoint.chosen(path, which)
+    dataset = without_images(state["data"])
+    task = TASKS.load(config.task).from_config(config, dataset)
+    target = task.network(config, dataset)
+    try:
+        target.load_state_dict(state["target"])
+    except RuntimeError as error:
+        raise UserError(f"{file} does not fit the model {config.model.name}: {str(error).splitlines()[0]}") from None
+    network, width = task.features(target, config.model.name)
     tensors = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}
-    data = trainer.data
-    images = {"channels": data.channels, "size": list(data.size), "mean": list(data.mean), "std": list(data.std)}
+    images = {name: state["data"][name] for name in ("channels", "size", "mean", "std")}
     about = {
         "model": config.model.name,
         "features": width,
-        "checkpoint": name,
-        "epoch": trainer.epoch,
+        "checkpoint": file.name,
+        "epoch": state["epoch"],
         "images": images,
     }
     written = save(tensors, metadata={"teachaugment": json.dumps(about)})

@@ -135,7 +135,7 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
     device = build.device(config.device)
     state, file = _state(path, which_checkpoint)
     which = which or _chosen(state, file)
-    dataset = _nothing(state["data"])
+    dataset = without_images(state["data"])
     task = TASKS.load(config.task).from_config(config, dataset)
     network = task.network(config, dataset)
     called = Precision(config.train.amp, device).wrap(network)
@@ -155,14 +155,9 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
 
 def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
     """The best epoch where it was asked for, or where nothing was and there is one; otherwise the last."""
-    best = path / checkpoint.BEST
-    if which not in (None, "last", "best"):
-        raise UserError(f"checkpoint is {which!r}; it must be last or best")
-    if which != "last" and best.exists():
-        return checkpoint.load(best), best
-    if not checkpoint.exists(path):
+    if not checkpoint.exists(path) and not (path / checkpoint.BEST).exists():
         raise UserError(f"{path} has no checkpoint yet; train it with: teachaugment train --resume {path}")
-    return checkpoint.newest(path)
+    return checkpoint.chosen(path, which)
 
 
 def _chosen(state: dict[str, Any], file: Path) -> str:
@@ -170,7 +165,7 @@ def _chosen(state: dict[str, Any], file: Path) -> str:
     return (state["best"] or {}).get("model", WHICH[0]) if file.name == checkpoint.BEST else WHICH[0]
 
 
-def _nothing(saved: dict[str, Any]) -> DataSet:
+def without_images(saved: dict[str, Any]) -> DataSet:
     """A data set without images, which a task and its network can be made for: the run's own may be gone."""
     height, width = saved["size"]
     split = Split(torch.zeros(0, saved["channels"], height, width, dtype=torch.uint8), torch.zeros(0).long())
