@@ -35,15 +35,14 @@ from itertools import chain
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from teachaugment import distributed
 from teachaugment.augment.augmenter import Augmenter
-from teachaugment.batch import Batch, check
+from teachaugment.batch import Batch, as_batch, check
 from teachaugment.hyperparameters import Hyperparameters
-from teachaugment.losses import color_distance, cross_entropy, non_saturating
+from teachaugment.losses import color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.objectives.passes import Loss, Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
@@ -105,7 +104,7 @@ class TeachAugment:
         )
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
-        self.objective, self.loss = objective, loss
+        self.objective, self.loss, self.one_class = objective, known_loss(loss), smoothing_of(loss) is not None
         self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
         self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
@@ -132,11 +131,9 @@ class TeachAugment:
     def augment(self, batch: Batch) -> Batch:
         """a_φ(x) with φ drawn from the replay, without gradient (line 7)."""
         each = self._each(batch)
-        if self.steps == 0:
-            for view, x in each:
-                check(x, view.augmenter.settings.channels, view.augmenter.settings.classes)
         self._reseed("augment", batch.part)
-        return batch.with_views([view.replayed(x, self.generator) for view, x in each])
+        with self.in_32_bits():
+            return batch.with_views([view.replayed(x, self.generator) for view, x in each])
 
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
@@ -192,7 +189,7 @@ class TeachAugment:
     def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
         """Line 11: add the gradient of the augmenter's loss on these images, and return its terms, times ``weight``."""
         self._reseed("update", batch.part)
-        with torch.enable_grad():
+        with torch.enable_grad(), self.in_32_bits():
             made, distances = [], []
             for view, x in self._each(batch):
                 draw = view.augmenter.sample(len(x), x.label, self.generator)
@@ -201,7 +198,9 @@ class TeachAugment:
                 before, after = self.color_space(x.image), self.color_space(colored.image)
                 distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
             seen = self._normalized(batch.with_views(made))
+        with torch.enable_grad():  # the networks in the precision of your loop, all else in 32 bits
             target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
+        with torch.enable_grad(), self.in_32_bits():
             judged = self._truth(seen), self.target_loss, self.loss, partial(self.plain, batch)
             terms = self.objective(Passes(target, teacher, *judged))  # Eq. 1
             distance = torch.stack(distances).sum()
@@ -265,7 +264,7 @@ class TeachAugment:
     def _batch(self, images: Tensor, labels: Tensor | None, *more: Tensor) -> Batch:
         """Images and labels, or where there are several views, all of them."""
         if len(self.views) == 1:
-            return Batch(images, labels)
+            return as_batch(images, labels)
         return Batch(images, others=() if labels is None else (labels, *more))
 
     def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
@@ -273,7 +272,14 @@ class TeachAugment:
         images = batch.each_view()
         if len(images) != len(self.views):
             raise ValueError(f"a batch of {len(self.views)} view(s) is needed; this one has {len(images)}")
+        for view, x in zip(self.views, images, strict=True):
+            settings = view.augmenter.settings
+            check(x, settings.channels, settings.classes, self.steps, self.one_class)
         return list(zip(self.views, images, strict=True))
+
+    def in_32_bits(self) -> torch.autocast:
+        """Augmentation and losses are not for half precision, whatever surrounds them."""
+        return torch.autocast(self.device.type, enabled=False)
 
     def _normalized(self, batch: Batch) -> Batch:
         return batch.replace(image=self.normalize(batch.image), others=tuple(map(self.normalize, batch.others)))
@@ -286,13 +292,6 @@ class TeachAugment:
         """Random numbers depend on the seed, the number of steps and the part of the batch, and on nothing else."""
         self.draws[purpose, part] += 1  # a second draw for a part is another one
         self.generator.manual_seed(derive(self.seed, purpose, self.steps, part, self.draws[purpose, part]))
-
-
-def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
-    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
-    if loss not in (cross_entropy, F.cross_entropy):
-        return loss
-    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
 def each_output(network: Callable[..., Any], batch: Batch) -> Any:
