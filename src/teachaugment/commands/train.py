@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = settings(arguments)
     if not arguments.resume:
         directory.check_output(config)
+    say(f"starting {config.model.name} on {config.data.path} …")  # what comes now takes seconds
 
     from teachaugment import distributed
     from teachaugment.commands.report.write import write_report

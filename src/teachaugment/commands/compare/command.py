@@ -24,6 +24,7 @@ from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
+from teachaugment.progress import say
 
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
@@ -84,6 +85,7 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
     runs = plan(shared, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
+    say(f"comparing {len(wanted)} strategies with {config.model.name} on {config.data.path} …")  # it takes seconds
 
     from teachaugment.commands.compare import report, rows, runner
     from teachaugment.commands.compare.display import ComparisonDisplay
