@@ -5,7 +5,7 @@ Only what somebody has just written is looked at. Presets, files and runs have s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from teachaugment.config.resolve import default
@@ -30,16 +30,22 @@ OTHERS: tuple[Rule, ...] = (
 
 def check_used(config: Config, names: Mapping[str, str]) -> None:
     """Refuse what nothing would come of; ``names`` has what was given and how to call it."""
-    given = {key: name for key, name in names.items() if attrgetter(key)(config) != default(key)}
-    strategy = config.augment.strategy
-    for key, name in given.items():
-        if (others := users(key)) and strategy not in others:
-            raise UserError(f"{name} is not used by the strategy {strategy}, but by {_some(others)}; leave it out")
-    for keys, used, what in OTHERS:
-        for key in keys:
-            if key in given and not used(config):
-                raise UserError(f"{given[key]} does nothing here: it is for {what}; leave it out")
+    for key, why in unused(config, names):
+        raise UserError(f"{names[key]} {why}; leave it out")
     _check_tag(config, names)
+
+
+def unused(config: Config, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those of the settings that are not at their defaults and do nothing all the same, each with the reason."""
+    strategy = config.augment.strategy
+    given = [key for key in keys if attrgetter(key)(config) != default(key)]
+    for key in given:
+        if (others := users(key)) and strategy not in others:
+            yield key, f"is not used by the strategy {strategy}, but by {_some(others)}"
+    for some, used, what in OTHERS:
+        for key in some:
+            if key in given and not used(config):
+                yield key, f"does nothing here: it is for {what}"
 
 
 def users(key: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatten, resolve, to_dict
 from teachaugment.config.settings import as_text
-from teachaugment.config.unused import check_used
+from teachaugment.config.unused import check_used, unused
 from teachaugment.errors import UserError
 from teachaugment.presets.classification import NETWORKS
 from teachaugment.strategies import STRATEGIES
@@ -105,8 +105,10 @@ def identity(config: Config) -> str:
 
 
 def words(config: Config) -> list[str]:
-    """The flags that make this configuration."""
-    return [f"--{key}={as_text(value)}" for key, value in changed_settings(config).items()]
+    """The flags that make this configuration, without those that its strategy has no use for."""
+    changed = changed_settings(config)
+    idle = {key for key, _ in unused(config, changed)}
+    return [f"--{key}={as_text(value)}" for key, value in changed.items() if key not in idle]
 
 
 def own_settings(model: str, config: Config) -> dict[str, Any]:

@@ -121,6 +121,7 @@ def collect(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
         "settings": dict(settings),
         **measured,
         f"train_{metric}": last["train"].get(metric),
+        "test_images": metrics["test"]["target"].get("images"),
         "probabilities": metrics.get("probabilities"),
         "seconds": round(training + evaluation, 1),
         "train_seconds": round(training, 1),

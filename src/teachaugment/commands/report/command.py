@@ -23,6 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def has_pictures(page: Path) -> bool:
+    """Whether a page is there that shows images."""
+    try:
+        return b"data:image/" in page.read_bytes()
+    except OSError:
+        return False
+
+
 def run(arguments: argparse.Namespace) -> int:
     paths = [directory.existing_run(name) for name in arguments.runs]
     from teachaugment.commands.report.record import read
@@ -39,7 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
             missing = str(error)
-        written = save(report(record, seen, classes, missing), Path(arguments.output or paths[0] / directory.REPORT))
+        output = Path(arguments.output or paths[0] / directory.REPORT)
+        if missing and has_pictures(output):
+            print(f"kept {output}, which has pictures; without them there would be a new page with -o FILE ({missing})")
+            return 0
+        written = save(report(record, seen, classes, missing), output)
         if missing:
             print(f"without pictures: {missing}")
     print(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")

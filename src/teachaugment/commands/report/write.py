@@ -6,6 +6,7 @@ from pathlib import Path
 
 from teachaugment import __version__
 from teachaugment.commands.report import curves, learned, numbers
+from teachaugment.commands.report.answers import answers
 from teachaugment.commands.report.findings import findings
 from teachaugment.commands.report.mistakes import mistakes
 from teachaugment.commands.report.observe import Observation, observe
@@ -34,6 +35,7 @@ def report(record: Record, seen: Observation | None, classes: list[str], missing
     looked_at = f"Measured on {seen.looked_at} training images." if seen is not None else ""
     reading = "Point at a chart, or use the arrow keys, to read its values."
     sections = [
+        Section("answers", "In short", "answers.html", answers(record) or None),
         Section("diagnosis", "Diagnosis", "findings.html", findings(record, seen), looked_at),
         Section("curves", "Curves", "curves.html", curves.curves(record), reading),
         *(seen_sections(record, seen, classes) if seen is not None else []),
@@ -44,7 +46,7 @@ def report(record: Record, seen: Observation | None, classes: list[str], missing
     unfinished = f"This run has not finished: {record.done} of {record.setting('train.epochs')} epochs."
     return render(
         Page(
-            record.name,
+            numbers.title(record),
             numbers.summary(record),
             sections,
             f"Written by teachaugment {__version__} from {record.path}",
