@@ -1,4 +1,4 @@
-"""Hugging Face data sets. Runs where ``datasets`` is installed: pip install 'teachaugment[hf]'."""
+"""Hugging Face data sets. Runs where ``datasets`` is installed: pip install '.[hf]'."""
 
 from __future__ import annotations
 

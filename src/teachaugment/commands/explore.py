@@ -22,6 +22,7 @@ examples:
 HOST = "127.0.0.1"  # never anything else: the page is for the person at this machine
 DRAWN = "a class drawn for each version"
 VERSIONS, SIDE = 8, 320
+SHOWN = 12  # classes of a run that an image is shown of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,7 @@ def interface(path: Path) -> Any:
     try:
         import gradio
     except ImportError:
-        raise UserError("gradio is not installed; install it: pip install 'teachaugment[explore]'") from None
+        raise UserError("gradio is not installed; install it: pip install '.[explore]'") from None
     from teachaugment.policy.load import load_policy
 
     policy = load_policy(path)  # complains before the page opens
@@ -76,14 +77,20 @@ def interface(path: Path) -> Any:
     def versions(picture: Image.Image | None, chosen: str, seed: float, strength: float) -> list[Image.Image]:
         return explore(path, picture, None if chosen == DRAWN else chosen, int(seed), float(strength))
 
+    own = run_images(path)
+    names = list(own)
+    first = own[names[0]] if names else None
+
     with gradio.Blocks(title="TeachAugment") as page:
-        gradio.Markdown(
-            f"# What was learned\n`{path}`: {policy.provenance.get('data', 'unknown data')}. Drop an image."
-        )
+        about = f"`{path}`: {policy.provenance.get('data', 'unknown data')}"
+        gradio.Markdown(f"# What was learned\n{about}. {'Choose or drop' if names else 'Drop'} an image.")
         with gradio.Row():
             with gradio.Column(scale=1):
+                images = gradio.Dropdown(
+                    names, value=names[0] if names else None, label="of the run", visible=bool(names)
+                )
                 inputs: list[Any] = [
-                    gradio.Image(type="pil", label="image", sources=["upload", "clipboard"]),
+                    gradio.Image(first, type="pil", label="image", sources=["upload", "clipboard"]),
                     gradio.Dropdown([DRAWN, *classes], value=DRAWN, label="augmented as", visible=bool(classes)),
                     gradio.Slider(0, 99, value=0, step=1, label="seed"),
                     gradio.Slider(
@@ -91,10 +98,43 @@ def interface(path: Path) -> Any:
                     ),
                 ]
             with gradio.Column(scale=2):
-                gallery = gradio.Gallery(label="versions", columns=4, format="png")
+                gallery = gradio.Gallery(versions(first, DRAWN, 0, 1), label="versions", columns=4, format="png")
         for part in inputs:
             part.change(versions, inputs, gallery, show_progress="hidden")
+        if names:
+            images.change(own.get, images, inputs[0], show_progress="hidden")
     return page
+
+
+def run_images(path: Path) -> dict[str, Image.Image]:
+    """A training image of some classes of a run, by name; none of a policy alone, and none where the data are gone."""
+    from dataclasses import replace
+
+    import torch
+    from torchvision.transforms.v2.functional import to_pil_image
+
+    from teachaugment import data
+    from teachaugment.engine import build, directory
+
+    if not (path / directory.CONFIG).is_file():
+        return {}
+    try:
+        config = directory.settings_of(path, "cpu")
+        streams = any(
+            (key := data.find(config.data.path, table)) is not None and table[key].streams
+            for table in (data.CLASSES, data.MASKS)
+        )
+        where = replace(config.data, in_memory="never" if streams else "auto", bad_images="skip")
+        dataset = build.load_data(replace(config, data=where), training=False)
+    except UserError:
+        return {}
+    split, found = dataset.train.whole(), {}
+    for k in dataset.train.label.unique().tolist()[:SHOWN]:
+        row = int((dataset.train.label == k).nonzero()[0])
+        part = split.select(torch.tensor([row]))
+        pixels = part.image[0] if split.in_memory and hasattr(part, "image") else part.read(0, 0, 0).views[0]
+        found[dataset.classes[k]] = to_pil_image(pixels)
+    return found
 
 
 def explore(

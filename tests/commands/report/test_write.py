@@ -174,3 +174,13 @@ def test_without_labels_both_views_are_shown(train_run, tmp_path, strategy):
     assert frames == (["epoch 1", "epoch 2"] if strategy == "teachaugment" else ["none"])
     assert {"diagnosis", "curves", "images", "cost"} <= set(page.ids) and "argue" not in page.ids
     assert "representations" in text
+
+
+def test_runs_on_different_data_are_compared_with_a_warning(run, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(re.sub(r"path: .*", "path: /data/elsewhere", config))
+    with pytest.warns(UserWarning, match="not tested on the same images"):
+        assert main(["report", str(run), str(other), "-o", str(tmp_path / "both.html")]) == 0
+    assert "their numbers do not compare" in (tmp_path / "both.html").read_text()

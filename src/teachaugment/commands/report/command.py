@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 
 from teachaugment.engine import directory
@@ -34,11 +35,14 @@ def has_pictures(page: Path) -> bool:
 def run(arguments: argparse.Namespace) -> int:
     paths = [directory.existing_run(name) for name in arguments.runs]
     from teachaugment.commands.report.record import read
-    from teachaugment.commands.report.write import comparison, observe, report, save
+    from teachaugment.commands.report.write import comparison, observe, other_data, report, save
     from teachaugment.engine import restore
 
     if len(paths) > 1:
-        written = save(comparison([read(path) for path in paths]), Path(arguments.output or COMPARED))
+        records = [read(path) for path in paths]
+        if warning := other_data(records):
+            warnings.warn(warning, stacklevel=2)
+        written = save(comparison(records), Path(arguments.output or COMPARED))
     else:
         record, seen, classes, missing = read(paths[0]), None, [], ""
         try:

@@ -98,7 +98,18 @@ def comparison(records: list[Record]) -> str:
         Section("settings", "Settings that differ", "differences.html", Table("", ["", *names], rows)),
     ]
     foot = f"Written by teachaugment {__version__}"
-    return render(Page(f"{len(records)} runs compared", " · ".join(names), sections, foot))
+    warning = other_data(records)
+    return render(Page(f"{len(records)} runs compared", " · ".join(names), sections, foot, warning=warning))
+
+
+def other_data(records: list[Record]) -> str:
+    """What to say about runs whose numbers do not compare, because they were tested on different images."""
+    keys = ("data.path", "data.split_seed", "data.size", "task")
+    tested = [(*(record.setting(key) for key in keys), record.start.get("test_images")) for record in records]
+    if len(set(tested)) < 2:
+        return ""
+    shown = ", ".join(f"{record.name}: {record.setting('data.path')}" for record in records)
+    return f"These runs were not tested on the same images ({shown}): their numbers do not compare."
 
 
 def unique(names: list[str]) -> list[str]:
