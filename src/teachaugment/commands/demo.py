@@ -9,13 +9,14 @@ from typing import Any
 
 from teachaugment import strategies
 from teachaugment.commands.compare import command as compare
-from teachaugment.commands.parser import Parser, spelling
+from teachaugment.commands.parser import Parser
+from teachaugment.config.flags import add_settings
 from teachaugment.engine import directory
 
 EXAMPLES = """\
 examples:
   teachaugment demo                      minutes on two cores; the same command shows it again
-  teachaugment demo --epochs 10          any flag of teachaugment compare
+  teachaugment demo --epochs 10          any setting of teachaugment train
 """
 USAGE = "teachaugment demo [--output DIR] [--FLAG VALUE ...]"
 OUTPUT = "runs/demo"
@@ -24,7 +25,7 @@ BASELINE = "none"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="DIR", default=OUTPUT, help=f"where both runs go [{OUTPUT}]")
-    parser.add_argument("flags", nargs=argparse.REMAINDER, help="flags of teachaugment compare")
+    add_settings(parser, without=("output", "augment.strategy"))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     parser = Parser(allow_abbrev=False)
     compare.add_arguments(parser)
     words = ["--strategies", f"{BASELINE},{strategies.DEFAULT}", "--seeds", "1", "--output", arguments.output]
-    if code := compare.run(parser.parse_args([*words, *map(spelling, arguments.flags)])):
+    compared = parser.parse_args(words)
+    compared.chosen = arguments.chosen
+    if code := compare.run(compared):
         return code
     (learned,) = Path(arguments.output, "runs").glob(f"{strategies.DEFAULT}-seed0-*/")
     report.run(argparse.Namespace(runs=[str(learned)], output=None))  # once more: now the baseline is there

@@ -114,6 +114,7 @@ def run_images(path: Path) -> dict[str, Image.Image]:
     from torchvision.transforms.v2.functional import to_pil_image
 
     from teachaugment import data
+    from teachaugment.data.splits import Split
     from teachaugment.engine import build, directory
 
     if not (path / directory.CONFIG).is_file():
@@ -128,11 +129,11 @@ def run_images(path: Path) -> dict[str, Image.Image]:
         dataset = build.load_data(replace(config, data=where), training=False)
     except UserError:
         return {}
-    split, found = dataset.train.whole(), {}
+    found, split = {}, dataset.train.whole()
     for k in dataset.train.label.unique().tolist()[:SHOWN]:
         row = int((dataset.train.label == k).nonzero()[0])
         part = split.select(torch.tensor([row]))
-        pixels = part.image[0] if split.in_memory and hasattr(part, "image") else part.read(0, 0, 0).views[0]
+        pixels = part.image[0] if isinstance(part, Split) else part.read(0, 0, 0).views[0]
         found[dataset.classes[k]] = to_pil_image(pixels)
     return found
 

@@ -125,7 +125,7 @@ class DataSet:
     def of_classes(self, classes: Sequence[str]) -> DataSet:
         """The same images, with the numbers that their classes have among ``classes``, which may be more."""
         number = torch.tensor([list(classes).index(name) for name in self.classes])
-        changed = {name: _renumbered(getattr(self, name), number) for name in ("train", "test", "val")}
+        changed: dict[str, Any] = {n: _renumbered(getattr(self, n), number) for n in ("train", "test", "val")}
         return replace(self, classes=list(classes), **changed)
 
     def counts(self) -> dict[str, int]:
