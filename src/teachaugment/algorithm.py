@@ -274,7 +274,7 @@ class TeachAugment:
             raise ValueError(f"a batch of {len(self.views)} view(s) is needed; this one has {len(images)}")
         for view, x in zip(self.views, images, strict=True):
             settings = view.augmenter.settings
-            check(x, settings.channels, settings.classes, self.steps, self.one_class)
+            check(x, settings.channels, settings.classes, self.steps, teaching=True, one_class=self.one_class)
         return list(zip(self.views, images, strict=True))
 
     def in_32_bits(self) -> torch.autocast:

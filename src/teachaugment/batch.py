@@ -90,18 +90,21 @@ def as_batch(image: Tensor, label: Tensor | None) -> Batch:
     return Batch(image, label.long() if whole and label is not None else label)
 
 
-def check(batch: Batch, channels: int, classes: int | None, step: int = 0, one_class: bool = True) -> None:
+def check(
+    batch: Batch, channels: int, classes: int | None, step: int = 0, *, teaching: bool = False, one_class: bool = False
+) -> None:
     """Refuse what would go wrong silently later, or with a message that nobody understands.
 
     Values are read back from the device, which an accelerator is asked for in every ``LOOK_EVERY``-th step only.
-    ``one_class``: the loss is for images of one class each, or of a mixture whose shares sum up to 1.
+    ``teaching``: an augmenter learns, which needs 32 bits and labels; a policy may do without. ``one_class``: the loss
+    is for images of one class each, or of a mixture whose shares sum up to 1.
     """
     image, label = batch.image, batch.label
     if image.ndim != 4 or image.shape[1] != channels:
         raise UserError(f"images must be [batch, {channels}, height, width], not {list(image.shape)}; see channels=")
     if not image.is_floating_point():
         raise UserError(f"images must be float in [0, 1], not {image.dtype}; divide by 255 first")
-    if image.dtype != torch.float32:
+    if teaching and image.dtype != torch.float32:
         raise UserError(f"images must be float32, not {image.dtype}; pass images.float()")
     look = step % LOOK_EVERY == 0 or image.device.type == "cpu"
     if look and len(image):
@@ -118,7 +121,7 @@ def check(batch: Batch, channels: int, classes: int | None, step: int = 0, one_c
             f"labels of shape {list(label.shape)} are masks, which must move with their images: pass teach.augment and "
             "teach.step a Batch(images, mask=masks), and leave num_classes out"
         )
-    if classes is not None and batch.mask is None:
+    if classes is not None and batch.mask is None and (teaching or label is not None):
         _check_labels(label, classes, look, one_class)
 
 

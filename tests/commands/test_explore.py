@@ -70,7 +70,7 @@ def test_the_newest_run_is_taken(file, tmp_path, monkeypatch, capsys):
 
 def test_without_gradio_it_says_what_to_install(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(UserError, match=r"teachaugment\[explore\]"):
+    with pytest.raises(UserError, match=r"pip install '\.\[explore\]"):
         explore.interface(file)
 
 
