@@ -41,13 +41,13 @@ from torch import Tensor, nn
 
 from teachaugment import distributed, states
 from teachaugment.augment.augmenter import Augmenter
-from teachaugment.batch import Batch, check
+from teachaugment.batch import Batch, as_batch
 from teachaugment.finite_updates import require_finite
 from teachaugment.governor import Governor
 from teachaugment.hyperparameters import Hyperparameters, check_arguments
-from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss
+from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.mastery import Mastery, default_mastery
-from teachaugment.networks import each_output, evaluating, frozen, unwrap
+from teachaugment.networks import each_output, evaluating, frozen, in_32_bits, unwrap
 from teachaugment.objectives.passes import Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
@@ -117,7 +117,7 @@ class TeachAugment:
         )
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
-        self.objective, self.loss = objective, loss
+        self.objective, self.loss, self.one_class = objective, known_loss(loss), smoothing_of(loss) is not None
         self.mastery = mastery or default_mastery(loss)
         self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
         self.seed, self.steps, self.epochs = h.seed, 0, 0
@@ -145,13 +145,11 @@ class TeachAugment:
     def augment(self, batch: Batch) -> Batch:
         """a_φ(x) with φ drawn from the replay, without gradient (line 7), as strongly as the governor lets it."""
         each = self._each(batch)
-        if self.steps == 0:
-            for view, x in each:
-                check(x, view.augmenter.settings.channels, view.augmenter.settings.classes)
         if self.strength == 0:
             return batch
         self._reseed("augment", batch.part)
-        return batch.with_views([view.replayed(x, self.generator, self.strength) for view, x in each])
+        with in_32_bits(self.device):
+            return batch.with_views([view.replayed(x, self.generator, self.strength) for view, x in each])
 
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
@@ -200,7 +198,9 @@ class TeachAugment:
         """How much of a batch the target gets right, [right or seen, classes]: what the governor goes by."""
         seen = self._normalized(batch)
         with evaluating(self.target):
-            return self.mastery(self.forward(self.target, seen), seen.truth)
+            output = self.forward(self.target, seen)
+        with in_32_bits(self.device):
+            return self.mastery(output, seen.truth)
 
     def update_augmenter(
         self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
@@ -223,7 +223,7 @@ class TeachAugment:
     def backward(self, batch: Batch, weight: float = 1.0) -> dict[str, Tensor]:
         """Line 11: add the gradient of the augmenter's loss on these images, and return its terms, times ``weight``."""
         self._reseed("update", batch.part)
-        with torch.enable_grad():
+        with torch.enable_grad(), in_32_bits(self.device):
             made, distances = [], []
             for view, x in self._each(batch):
                 draw = view.augmenter.sample(len(x), x.label, self.generator)
@@ -232,7 +232,9 @@ class TeachAugment:
                 before, after = self.color_space(x.image), self.color_space(colored.image)
                 distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
             seen = self._normalized(batch.with_views(made))
+        with torch.enable_grad():  # the networks in the precision of your loop, all else in 32 bits
             target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
+        with torch.enable_grad(), in_32_bits(self.device):
             judged = seen.truth, self.target_loss, self.loss, partial(self.plain, batch)
             terms = self.objective(Passes(target, teacher, *judged))  # Eq. 1
             distance = torch.stack(distances).sum()
@@ -298,16 +300,15 @@ class TeachAugment:
         self.draws.clear()
 
     def _batch(self, images: Tensor, labels: Tensor | None, *more: Tensor) -> Batch:
-        """Images and labels, or where there are several views, all of them."""
-        if len(self.views) == 1:
-            return Batch(images, labels)
-        return Batch(images, others=() if labels is None else (labels, *more))
+        return as_batch(images, labels, *more, views=len(self.views))
 
     def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
         """Each view with its images."""
         images = batch.each_view()
         if len(images) != len(self.views):
             raise ValueError(f"a batch of {len(self.views)} view(s) is needed; this one has {len(images)}")
+        for view, x in zip(self.views, images, strict=True):
+            view.check(x, self.steps, self.one_class)
         return list(zip(self.views, images, strict=True))
 
     def _normalized(self, batch: Batch) -> Batch:

@@ -12,6 +12,8 @@ from torch import Tensor
 from teachaugment.distributed import rank
 from teachaugment.errors import UserError
 
+LOOK_EVERY = 100  # steps after which the values of a batch on an accelerator are looked at, which waits for it
+CLOSE = 1e-3  # by which images may leave [0, 1]: what resizing leaves behind
 IGNORE = 255  # mask value of a pixel about which nothing is known
 
 
@@ -84,20 +86,72 @@ class Batch:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def check(batch: Batch, channels: int, classes: int | None) -> None:
-    """Refuse what would go wrong silently later. Reads numbers back from the device: for a first batch only."""
+def as_batch(image: Tensor, label: Tensor | None, *more: Tensor, views: int = 1) -> Batch:
+    """Images and labels as a loop has them, or where there are several views, all of them; labels that are whole
+    numbers become int64, as losses want them."""
+    if views > 1:
+        return Batch(image, others=() if label is None else (label, *more))
+    whole = label is not None and not label.is_floating_point() and label.dtype != torch.bool
+    return Batch(image, label.long() if whole and label is not None else label)
+
+
+def check(
+    batch: Batch, channels: int, classes: int | None, step: int = 0, *, teaching: bool = False, one_class: bool = False
+) -> None:
+    """Refuse what would go wrong silently later, or with a message that nobody understands.
+
+    Values are read back from the device, which an accelerator is asked for in every ``LOOK_EVERY``-th step only.
+    ``teaching``: an augmenter learns, which needs 32 bits and labels; a policy may do without. ``one_class``: the loss
+    is for images of one class each, or of a mixture whose shares sum up to 1.
+    """
     image, label = batch.image, batch.label
     if image.ndim != 4 or image.shape[1] != channels:
         raise UserError(f"images must be [batch, {channels}, height, width], not {list(image.shape)}; see channels=")
     if not image.is_floating_point():
         raise UserError(f"images must be float in [0, 1], not {image.dtype}; divide by 255 first")
-    low, high = (float(value) for value in image.detach().aminmax())
-    if not (low >= 0 and high <= 1):
+    if teaching and image.dtype != torch.float32:
+        raise UserError(f"images must be float32, not {image.dtype}; pass images.float()")
+    look = step % LOOK_EVERY == 0 or image.device.type == "cpu"
+    if look and len(image):
+        low, high = (float(value) for value in image.detach().aminmax())
+        if not (low >= -CLOSE and high <= 1 + CLOSE):
+            raise UserError(
+                f"images must lie in [0, 1], these reach from {low:.3g} to {high:.3g}; "
+                "augment before normalising, and pass the normalisation as normalize="
+            )
+    if label is not None and len(label) != len(image):
+        raise UserError(f"there are {len(image)} images and {len(label)} labels; each image needs one")
+    if label is not None and label.ndim == 3 and not label.is_floating_point():
         raise UserError(
-            f"images must lie in [0, 1], these reach from {low:.3g} to {high:.3g}; "
-            "augment before normalising, and pass the normalisation as normalize="
+            f"labels of shape {list(label.shape)} are masks, which must move with their images: pass teach.augment and "
+            "teach.step a Batch(images, mask=masks), and leave num_classes out"
         )
-    if classes is not None and label is not None and not label.is_floating_point():
+    if classes is not None and batch.mask is None and (teaching or label is not None):
+        _check_labels(label, classes, look, one_class)
+
+
+def _check_labels(label: Tensor | None, classes: int, look: bool, one_class: bool) -> None:
+    """Labels that are the augmenter's context: classes, or for each image the shares of the classes."""
+    shape = [] if label is None else list(label.shape)
+    if label is None:
+        raise UserError("labels are missing, and num_classes= says that there are some; pass them, or leave it out")
+    if label.is_floating_point():
+        if shape[1:] != [classes]:
+            raise UserError(
+                f"class labels must be int64 of shape [{len(label)}], or shares of shape [{len(label)}, {classes}], "
+                f"not {label.dtype} of shape {shape}; leave num_classes out where labels are not classes"
+            )
+        if one_class and look and not bool(((label.sum(1) - 1).abs() < 1e-2).all()):
+            raise UserError(
+                "the shares of the classes must sum up to 1 for each image; where an image has several classes, pass "
+                "loss=binary_cross_entropy_with_logits"
+            )
+    elif label.ndim != 1 or label.dtype == torch.bool:
+        raise UserError(
+            f"class labels must be int64 of shape [{len(label)}], not {label.dtype} of shape {shape}; several classes "
+            "for an image are labels.float(), with loss=binary_cross_entropy_with_logits"
+        )
+    elif look and len(label):
         low, high = (float(value) for value in label.aminmax())
         if not (low >= 0 and high < classes):
             raise UserError(

@@ -6,13 +6,14 @@ IGNORE have no say; for class indices, 255 is a class like any other.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from teachaugment.batch import IGNORE
 
@@ -20,7 +21,10 @@ Loss = Callable[[Any, Any], Tensor]  # of an output and what is true
 
 
 def main_head(output: Any) -> Tensor:
-    """The logits of a network's main head. In training, some networks for segmentation return an auxiliary one too."""
+    """The logits of a network's main head. In training, some networks for segmentation return an auxiliary one too;
+    those of Hugging Face return an object that has them as ``logits``."""
+    if isinstance(logits := getattr(output, "logits", None), Tensor):
+        return logits
     if isinstance(output, Mapping):  # torchvision's
         return output["out"]
     return output[0] if isinstance(output, tuple) else output
@@ -33,6 +37,39 @@ def cross_entropy(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor:
         return F.cross_entropy(logits, label, label_smoothing=smoothing)
     total = F.cross_entropy(logits, label, label_smoothing=smoothing, ignore_index=IGNORE, reduction="sum")
     return total / (label != IGNORE).sum().clamp_min(1)
+
+
+def smoothing_of(loss: Loss) -> float | None:
+    """The label smoothing of a cross-entropy, as torch or this package has it; None: it is another loss."""
+    if loss in (cross_entropy, F.cross_entropy):
+        return 0.0
+    if isinstance(loss, nn.CrossEntropyLoss):
+        known = loss.weight is None and loss.reduction == "mean" and loss.ignore_index < 0
+        return loss.label_smoothing if known else None
+    if isinstance(loss, partial) and loss.func is F.cross_entropy and not loss.args:
+        return loss.keywords.get("label_smoothing", 0.0) if set(loss.keywords) <= {"label_smoothing"} else None
+    return None
+
+
+def known_loss(loss: Loss) -> Loss:
+    """This package's cross-entropy for any of torch's, and every other loss as it is."""
+    smoothing = smoothing_of(loss)
+    if smoothing is None:
+        if isinstance(loss, nn.CrossEntropyLoss):
+            warnings.warn(
+                "a cross-entropy with weights, another reduction or ignore_index is maximised as it is, not in its "
+                "non-saturating form; pass target_loss= for another one",
+                stacklevel=3,
+            )
+        return loss
+    return partial(cross_entropy, smoothing=smoothing) if smoothing else cross_entropy
+
+
+def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
+    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
+    if smoothing_of(loss) is None:
+        return loss
+    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
 def in_full_precision(logits: Tensor) -> Tensor:
@@ -73,13 +110,6 @@ def non_saturating(output: Any, label: Tensor, smoothing: float = 0.0) -> Tensor
     own = logs.gather(1, label.masked_fill(~known, 0)[:, None])[:, 0]
     value = (1 - smoothing) * own + smoothing * logs.mean(1)
     return torch.where(known, value, 0).sum() / known.sum().clamp_min(1)
-
-
-def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
-    """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
-    if loss not in (cross_entropy, F.cross_entropy):
-        return loss
-    return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 
 
 def negative_cosine(a: Tensor, b: Tensor) -> Tensor:

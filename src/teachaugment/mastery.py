@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from teachaugment.batch import IGNORE
-from teachaugment.losses import Loss, cross_entropy, main_head
+from teachaugment.losses import Loss, main_head, smoothing_of
 
 Mastery = Callable[[Any, Any], Tensor]
 
@@ -40,4 +39,4 @@ def likelihood(loss: Loss) -> Mastery:
 
 def default_mastery(loss: Loss) -> Mastery:
     """The recall of each class for cross-entropy; any other loss says itself how much is left to lose."""
-    return recall if loss in (cross_entropy, F.cross_entropy) else likelihood(loss)
+    return recall if smoothing_of(loss) is not None else likelihood(loss)

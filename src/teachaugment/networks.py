@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 from torch.func import functional_call
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -42,6 +43,11 @@ def _is_compiled(model: nn.Module) -> bool:
     """By its type's name: to import the type takes seconds, and whoever has compiled something has imported it."""
     kind = type(model)
     return kind.__name__ == "OptimizedModule" and kind.__module__.startswith("torch.")
+
+
+def in_32_bits(device: torch.device) -> torch.autocast:
+    """Augmentation and losses are not for half precision, whatever surrounds them; networks are called as they are."""
+    return torch.autocast(device.type, enabled=False)
 
 
 @contextmanager

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,14 @@ def picture(path: Path) -> None:
 def broken(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"no image")
+
+
+def test_the_first_sign_of_life_comes_before_anything_slow(tmp_path):
+    """What is said before torch is imported is said within a second."""
+    program = (
+        "import sys; from teachaugment.commands import cli, train\n"
+        "def first(line): print(line, 'torch' in sys.modules); raise KeyboardInterrupt\n"
+        "train.say = first; cli.main(['train', '--model', 'wrn-16-1'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "starting wrn-16-1 on shapes … False", done.stderr

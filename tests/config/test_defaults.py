@@ -43,7 +43,7 @@ def test_a_folder_of_photographs_gets_a_validation_split(tmp_path: Path):
     assert made(data__path=str(tmp_path), data__val_fraction=0).data.val_fraction == 0
     assert made(data__path=str(tmp_path), task="segmentation").data.val_fraction == 0.1
     assert made(data__path=str(tmp_path), task="simsiam").data.val_fraction == 0
-    (tmp_path / "test").mkdir()
+    (tmp_path / "test/cat").mkdir(parents=True)
     assert made(data__path=str(tmp_path)).data.val_fraction == 0
     assert made(data__path="shapes").data.val_fraction == made(data__path="cifar10").data.val_fraction == 0
 

@@ -9,12 +9,12 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.functional import pil_to_tensor, resized_crop
 
-from teachaugment.data.decode import Crop, centre_crop, crop_box, open_image, random_crop, random_crops
+from teachaugment.data.decode import Crop, crop_box, fitted, open_image, random_crop, random_crops
 from teachaugment.errors import UserError
 
 
 def decode(path, size):
-    return centre_crop(open_image(path), path, size)
+    return fitted(open_image(path), path, size)
 
 
 def gradient16():
@@ -133,3 +133,28 @@ def test_random_crops_are_what_torchvision_makes_of_the_same_box(tmp_path):
     expected = resized_crop(image, top, left, bottom - top, right - left, [24, 24], InterpolationMode.BICUBIC)
     inner = (slice(None), slice(3, -3), slice(3, -3))  # beyond the box there are pixels here, and there none
     assert torch.equal(made[inner], pil_to_tensor(expected)[inner])
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+def test_what_a_camera_of_fewer_bits_saw_is_not_black(tmp_path, bits):
+    values = np.linspace(0, 2**bits - 1, 64).astype(np.uint16).reshape(8, 8)
+    Image.fromarray(values).save(tmp_path / "x.png")
+    found = decode(tmp_path / "x.png", (8, 8))[0]
+    assert (found.int() - torch.linspace(0, 255, 64).reshape(8, 8)).abs().max() <= 1
+
+
+def test_an_image_of_other_proportions_is_cropped_squashed_or_padded(tmp_path):
+    """Left red, middle green, right blue, 64 by 20."""
+    wide = np.zeros((20, 64, 3), dtype=np.uint8)
+    for k, columns in enumerate((slice(0, 16), slice(16, 48), slice(48, 64))):
+        wide[:, columns, k] = 255
+    Image.fromarray(wide).save(tmp_path / "x.png")
+
+    def seen(fit):
+        return fitted(open_image(tmp_path / "x.png"), "x", (16, 16), 1.0, "nearest", fit)
+
+    assert seen("crop").float().mean((1, 2)).tolist() == [0, 255, 0]
+    assert seen("squash").float().mean((1, 2)).tolist() == [255 / 4, 255 / 2, 255 / 4]
+    padded = seen("pad")
+    rows = padded.sum((0, 2)).nonzero().flatten().tolist()
+    assert rows == [5, 6, 7, 8, 9] and (padded[:, 7] == seen("squash")[:, 7]).all()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from teachaugment import progress
-from teachaugment.data import Reading, finish, load
+from teachaugment.data import Reading, finish, lacks_validation, load
 from teachaugment.errors import UserError
 
 
@@ -74,6 +76,61 @@ def test_a_class_may_be_called_train(tmp_path):
     assert load(folder(tmp_path, {"car": 3, "train": 3})).classes == ["car", "train"]
 
 
+@pytest.mark.parametrize(
+    ("train", "val", "test"),
+    [
+        ("Train", "Valid", None),
+        ("training", "validation", "testing"),
+        ("TRAIN", None, "TEST"),
+        ("Training", "VAL", "Test"),
+    ],
+)
+def test_splits_are_known_by_their_names_in_any_case(tmp_path, train, val, test):
+    for name, n in ((train, 4), (val, 2), (test, 1)):
+        if name is not None:
+            folder(tmp_path / name, {"cat": n, "dog": n})
+    data = load(tmp_path)
+    assert data.classes == ["cat", "dog"] and len(data.train) == 8
+    assert len(data.test) == (2 if test else 4)
+    assert (None if data.val is None else len(data.val)) == (4 if val and test else None)
+    assert lacks_validation(str(tmp_path)) == (not (val and test))
+
+
+def test_splits_are_no_classes(tmp_path):
+    folder(tmp_path / "flat", {"Train": 3, "Test": 3})
+    one_line(tmp_path / "flat", "a split is no class; expected .*/train/CLASS/IMAGE.png")
+    folder(tmp_path / "one", {"train": 3})
+    one_line(tmp_path / "one", "no class folders")
+    folder(tmp_path / "late/valid", {"a": 2, "b": 2})
+    one_line(tmp_path / "late", r"has valid/ with class folders, but no train/; it has valid/")
+    folder(tmp_path / "two/val", {"a": 2, "b": 2})
+    folder(tmp_path / "two/Validation", {"a": 2, "b": 2})
+    one_line(tmp_path / "two", "both the val split")
+
+
+def test_a_train_folder_alone_is_split_by_itself(tmp_path):
+    folder(tmp_path / "train", {"a": 10, "b": 10})
+    data = load(tmp_path)
+    assert (len(data.train), len(data.test), data.classes) == (16, 4, ["a", "b"])
+
+
+def test_test_images_without_class_folders_are_left_out_by_name(tmp_path):
+    folder(tmp_path / "train", {"a": 10, "b": 10})
+    folder(tmp_path, {"test": 3})
+    with pytest.warns(UserWarning, match=r"left out .*/test: its images are in no class folders"):
+        data = load(tmp_path)
+    assert (len(data.train), len(data.test)) == (16, 4)
+
+
+def test_what_a_program_left_behind_and_classes_with_one_image_are_named(tmp_path):
+    folder(tmp_path, {"a": 5, "b": 5, "rare": 1, "__MACOSX": 2})
+    with pytest.warns(UserWarning) as warned:
+        data = load(tmp_path)
+    assert data.classes == ["a", "b", "rare"]
+    said = [str(each.message) for each in warned]
+    assert "__MACOSX" in said[0] and said[1] == "with one image only, which is trained on: rare"
+
+
 def test_per_class_and_validation_apply_to_folders(tmp_path):
     data = load(folder(tmp_path, {"a": 20, "b": 20}), Reading(per_class=3, val_fraction=0.25))
     assert (len(data.train), len(data.val), len(data.test)) == (6, 8, 8)
@@ -93,7 +150,6 @@ def test_impossible_folders_are_refused_in_one_line(tmp_path):
     one_line(folder(tmp_path / "single", {"cat": 4}), r"only one class \(cat\)")
     one_line(folder(tmp_path / "lonely", {"a": 1, "b": 1}), "one image per class")
     folder(tmp_path / "alone/train", {"a": 2, "b": 2})
-    one_line(tmp_path / "alone", "neither val/ nor test/")
     folder(tmp_path / "alone/test", {"a": 1, "zebra": 1})
     one_line(tmp_path / "alone", "train/ does not have: zebra")
     folder(tmp_path / "hollow", {"a": 2, "b": 2})
@@ -113,6 +169,33 @@ def test_images_of_one_small_size_keep_it_and_others_become_224(tmp_path):
     assert load(tmp_path / "c", Reading(size=16)).train.image.shape[1:] == (3, 16, 16)
 
 
+def test_enlarging_is_told_and_files_may_be_squashed_or_padded(tmp_path):
+    folder(tmp_path, {"x": 3, "y": 3}, (100, 90))
+    with pytest.warns(UserWarning, match=r"images of 100×90 pixels are enlarged to 224×224; --data.size 90"):
+        data = load(tmp_path)
+    assert data.found == ((90, 100), (90, 100)) and data.fit == "crop" and not data.own_test
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fit in ("squash", "pad"):
+            assert load(tmp_path, Reading(size=30, fit=fit)).fit == fit
+        padded, squashed = (load(tmp_path, Reading(size=30, fit=fit)).train.image for fit in ("pad", "squash"))
+    assert (padded[:, :, 0] == 0).all() and not (squashed[:, 1, 0] == 0).any()
+    with pytest.raises(UserError, match=r"data\.fit is for image files"):
+        load("shapes", Reading(fit="pad"))
+
+
+def test_the_seed_of_the_splits_is_not_the_seed(tmp_path):
+    folder(tmp_path, {"a": 20, "b": 20})
+
+    def splits(**seeds):
+        data = load(tmp_path, Reading(val_fraction=0.2, per_class=6, **seeds))
+        return reds(data.test), reds(data.val), reds(data.train)
+
+    first, other = splits(seed=0, split_seed=0), splits(seed=1, split_seed=0)
+    assert first[:2] == other[:2] and first[2] != other[2]  # per_class follows the seed
+    assert splits(seed=1) == splits(seed=1, split_seed=1) != splits(seed=1, split_seed=0)
+
+
 # Broken files
 
 
@@ -125,9 +208,28 @@ def test_a_broken_image_is_named_or_skipped(tmp_path, in_memory):
     (tmp_path / "b/short.png").write_bytes((tmp_path / "b/short.png").read_bytes()[:200])
     assert "a/broken.png" in one_line(tmp_path, "cannot read image", in_memory=in_memory)
     if in_memory == "always":
-        with pytest.warns(UserWarning, match=r"skipped 2 unreadable image\(s\)"):
+        with pytest.warns(UserWarning, match=r"skipped 2 unreadable images: .*; .*") as warned:
             data = load(tmp_path, Reading(size=10, bad_images="skip", in_memory=in_memory))
         assert len(data.train) + len(data.test) == 20
+        said = str(warned[0].message)
+        assert "a/broken.png" in said and "b/short.png" in said and "bad_images" not in said
+
+
+@pytest.mark.parametrize("in_memory", ["always", "never"])
+def test_of_many_broken_images_the_first_ten_are_named(tmp_path, in_memory):
+    folder(tmp_path, {"a": 10, "b": 10})
+    for i in range(14):
+        (tmp_path / f"a/broken{i}.png").write_bytes(b"no picture")
+    with pytest.warns(UserWarning) as warned:
+        data = load(tmp_path, Reading(size=10, bad_images="skip", in_memory=in_memory))
+        if in_memory == "never":
+            data.train.read_parts(list(range(len(data.train))), 0, 0)
+            data.test.read_parts(list(range(len(data.test))), 0, 0)
+    said = "\n".join(str(each.message) for each in warned)
+    if in_memory == "always":
+        assert said.count(".png") == 10 and said.endswith("and 4 more") and "skipped 14" in said
+    else:
+        assert 10 <= said.count(".png") <= 14 and "the others are not named" in said
 
 
 def test_a_class_with_no_readable_training_image_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Hugging Face data sets. Runs where ``datasets`` is installed: pip install 'teachaugment[hf]'."""
+"""Hugging Face data sets. Runs where ``datasets`` is installed: pip install '.[hf]'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teachaugment.errors import UserError
 
 def test_without_datasets_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"pip install 'teachaugment\[hf\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[hf\]'"):
         load("hf:mnist")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from PIL import Image
 
 from teachaugment.batch import IGNORE
-from teachaugment.data import MASKS, Reading, load
+from teachaugment.data import MASKS, Reading, lacks_validation, load
 from teachaugment.data.codes import Codes, class_file
 from teachaugment.data.loader import batches
 from teachaugment.data.pairs import PairSplit
@@ -69,6 +70,43 @@ def test_val_alone_is_what_is_tested_on(tmp_path):
             save(tmp_path, f"{split}/*/{i}")
     data = load_masks(tmp_path, val_fraction=0.3)
     assert data.val is not None and (len(data.train), len(data.val), len(data.test)) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("layout", ["{split}{kind}/x", "{split}/{kind}/x", "{kind}/{split}/x", "{kind}/x"])
+@pytest.mark.parametrize("masks", ["annot", "Annotations", "labels"])
+def test_masks_may_be_called_otherwise_and_be_beside_the_images(tmp_path, layout, masks):
+    for split, n in (("train", 5), ("val", 2), ("test", 3)):
+        for i in range(n):
+            pixels = RANDOM.integers(0, 3, (12, 16), dtype=np.uint8)
+            for kind in ("images", masks):
+                word = ("" if kind == "images" else masks) if layout.startswith("{split}{kind}") else kind
+                behind = f"{split}{i}" + ("_L" if kind == masks else "")
+                path = tmp_path / layout.format(split=split, kind=word).replace("/x", f"/{behind}.png")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(pixels if kind == masks else np.stack([pixels] * 3, -1)).save(path)
+    data = load_masks(tmp_path, ignore=2)
+    if layout == "{kind}/x":
+        assert (len(data.train), data.val, len(data.test)) == (8, None, 2)
+    else:
+        assert data.val is not None and (len(data.train), len(data.val), len(data.test)) == (5, 2, 3)
+    assert lacks_validation(str(tmp_path)) == (layout == "{kind}/x")
+    one = data.train.image[0, 0]
+    assert torch.equal(torch.where(one == 2, IGNORE, one), data.train.mask[0])
+
+
+def test_a_value_that_looks_like_no_class_is_pointed_out(tmp_path):
+    for i in range(4):
+        save(tmp_path, str(i), values=12)
+    with pytest.warns(UserWarning, match=r"highest value of the masks, 11, is in 4 of 4 masks, .*--data.ignore 11"):
+        load_masks(tmp_path)
+    save(tmp_path, "0", mask=np.full((12, 16), 200, dtype=np.uint8))
+    with pytest.warns(UserWarning, match=r"200, is far above the others \(0 … 11\)"):
+        load_masks(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_masks(tmp_path, ignore=200)
+        (tmp_path / "classes.txt").write_text("\n".join(f"c{i}" for i in range(201)))
+        load_masks(tmp_path)
 
 
 def test_names_come_from_the_class_file_and_void_is_no_class(folder):
@@ -160,7 +198,7 @@ def broken(folder: Path, what: str) -> dict[str, Any]:
         ("value", r"mask .*scene-3.png has the value 2, which is none of the 2 classes; .*--data.ignore 2"),
         ("missing", r"image .*scene-3.jpg has no mask; expected .*masks/scene-3.png"),
         ("empty", r"images has no images"),
-        ("folder", r"has neither images/ and masks/ nor train/images/ and train/masks/"),
+        ("folder", r"has neither images/ and masks/ nor .* trainannot/; .* found masks/, pictures/"),
         ("color", r"mask .*scene-3.png is written in colours; .*classes.txt"),
         ("one", r"only one class; .* 255 means"),
         ("sizes", r"training images differ in size .*scene-3.*--data.crop"),
@@ -180,7 +218,7 @@ def test_what_is_wrong_is_said_in_one_line_that_names_the_file(folder, what, say
 
 def test_unreadable_images_can_be_skipped(folder):
     broken(folder, "unreadable")
-    with pytest.warns(UserWarning, match=r"skipped 1 unreadable image\(s\), the first: .*scene-3.jpg"):
+    with pytest.warns(UserWarning, match=r"skipped 1 unreadable image: .*scene-3.jpg"):
         data = load_masks(folder, bad_images="skip")
     assert len(data.train) + len(data.test) == 9
 

@@ -42,6 +42,22 @@ def test_without_a_terminal_there_are_plain_lines():
     )
 
 
+def test_the_time_left_follows_the_recent_pace(monkeypatch):
+    """Ten minutes at a step in ten seconds, then a step in a second: what is left is a second for each step."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    display = TrainingDisplay(total=1000, stream=io.StringIO())
+    assert display.left() == "?"
+    for _ in range(60):
+        now += 10
+        display.step(1)
+    assert display.left() == duration(940 * 10)
+    for _ in range(200):
+        now += 1
+        display.step(1)
+    assert display.left() == duration(740)
+
+
 def test_advice_is_given_once():
     stream = io.StringIO()
     display = TrainingDisplay(total=2, stream=stream)

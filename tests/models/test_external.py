@@ -49,7 +49,7 @@ def test_other_channels_are_refused_where_they_cannot_be():
 
 def test_without_timm_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(UserError, match=r"pip install 'teachaugment\[timm\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[timm\]'"):
         models.create("timm/resnet18", 4)
 
 

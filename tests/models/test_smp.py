@@ -18,7 +18,7 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch):
         return real(name, *rest, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r"pip install 'teachaugment\[smp\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[smp\]'"):
         models.check("smp/unet-resnet18")
 
 

@@ -59,7 +59,7 @@ def test_other_augmenters_have_no_such_form():
 
 def test_without_onnx_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(UserError, match=r"teachaugment\[onnx\]"):
+    with pytest.raises(UserError, match=r"pip install '\.\[onnx\]"):
         write_onnx(awake(), tmp_path / "p.onnx", 8, 8)
 
 

@@ -105,7 +105,7 @@ def test_an_interval_has_ends_and_a_mean_and_a_single_value_has_no_ends():
 
 def test_numbers_are_short():
     assert [number(0.12345), number(1e-5), number(0.5, percent=True), number(1234.0)] == [
-        "0.1235",
+        "0.123",
         "1e-5",
         "50 %",
         "1,234",

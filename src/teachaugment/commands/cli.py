@@ -15,12 +15,13 @@ from typing import NoReturn
 
 from teachaugment import __version__
 from teachaugment.commands import COMMANDS
-from teachaugment.commands.parser import Parser, spelling
-from teachaugment.errors import UserError, nearest, unforeseen
+from teachaugment.commands.parser import Parser, flag_meant, spelling
+from teachaugment.errors import UserError, unforeseen
 from teachaugment.terminal import NobodyReads, escaped, flush, open_streams, say
 
 OVERVIEW = """\
 examples:
+  teachaugment demo                                 with and without learned augmentation, side by side, in minutes
   teachaugment train                                train a small network on generated images, in minutes
   teachaugment train --data photos --epochs 100     train on your own folder of images
   teachaugment train cifar10-wrn-28-10              an experiment of the paper, by the name of its preset
@@ -83,8 +84,8 @@ def unexpected(rest: Sequence[str], command: str | None, parser: argparse.Argume
     if not flags:
         return f"unexpected argument {rest[0]!r}; {help}" if rest else f"no command; {help}"
     known = [name for name in parser._option_string_actions if name.startswith("--")]
-    hint = nearest(flags[0], known)
-    return f"unknown flag {flags[0]}{hint if 'did you mean' in hint else f'; {help}'}"
+    close = flag_meant(flags[0], known)
+    return f"unknown flag {flags[0]}{f'; did you mean {close!r}?' if close else f'; {help}'}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

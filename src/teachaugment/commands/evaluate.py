@@ -45,6 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def images_of(metrics: dict[str, Any]) -> str:
+    """What the images are that were evaluated on."""
+    if metrics["splits"] == ["test"]:
+        return "test images"
+    return f"images of {metrics['data']}" + (", most of which it was trained on" if metrics["trained_on"] else "")
+
+
 def show(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
     """Print the metrics, and write them to the file ``output`` if there is one."""
     from teachaugment.show.results import result_lines
@@ -55,7 +62,8 @@ def show(metrics: dict[str, Any], as_json: bool, output: str | None) -> None:
             Path(output).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write --output {output}: {error.strerror}") from None
-    lines = result_lines(metrics["test"], TASKS.load(metrics["task"]).describe)
+    describe, images = TASKS.load(metrics["task"]).describe, images_of(metrics)
+    lines = result_lines(metrics["test"], lambda result: describe(result, images))
     if "chosen" in metrics:
         lines.append(f"chosen   the {metrics['chosen']} of epoch {metrics['epoch']}, on the validation split")
     print_text(text if as_json else "\n".join(lines))

@@ -28,6 +28,7 @@ NAMES = [HOST, "localhost"]  # what a browser may call it: a page of another nam
 LARGEST = "32mb"  # of an image that is dropped on the page
 DRAWN = "a class drawn for each version"
 VERSIONS, SIDE = 8, 320
+SHOWN = 12  # classes of a run that an image is shown of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,17 +78,16 @@ def newest_run(root: Path) -> Path:
     return found[-1].parent
 
 
-def interface(path: Path, folder: str | None = None) -> Any:
+def interface(path: Path, folder: str) -> Any:
     """The page: drop an image, choose class, seed and strength, see versions of it. Images come to ``folder``."""
     for name in [name for name in os.environ if name.startswith("GRADIO_")]:
         del os.environ[name]  # one of them serves any files of this machine, another one to any machine
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # nothing leaves this machine
-    if folder is not None:
-        os.environ["GRADIO_TEMP_DIR"] = folder
+    os.environ["GRADIO_TEMP_DIR"] = folder
     try:
         import gradio
     except ImportError:
-        raise UserError("gradio is not installed; install it: pip install 'teachaugment[explore]'") from None
+        raise UserError("gradio is not installed; install it: pip install '.[explore]'") from None
     from teachaugment.policy.load import load_policy
 
     policy = load_policy(path)  # complains before the page opens
@@ -100,13 +100,21 @@ def interface(path: Path, folder: str | None = None) -> Any:
         except UserError as error:
             raise gradio.Error(escape(str(error)), print_exception=False) from None
 
+    own = run_images(path, folder)
+    names = list(own)
+    first = own[names[0]] if names else None
+
     with gradio.Blocks(title="TeachAugment") as page:
         gradio.Markdown("# What was learned")
-        origin = f"{path}: {policy.provenance.get('data', 'unknown data')}. Drop an image."
+        about = f"{path}: {policy.provenance.get('data', 'unknown data')}"
+        origin = f"{about}. {'Choose or drop' if names else 'Drop'} an image."
         gradio.Textbox(escaped(origin), show_label=False, interactive=False)  # as plain text: no markup of a stranger's
         with gradio.Row():
             with gradio.Column(scale=1):
-                image: Any = gradio.Image(type="filepath", label="image", sources=["upload", "clipboard"])
+                images = gradio.Dropdown(
+                    names, value=names[0] if names else None, label="of the run", visible=bool(names)
+                )
+                image: Any = gradio.Image(first, type="filepath", label="image", sources=["upload", "clipboard"])
                 image.preprocess = where  # gradio would decode it with all that Pillow knows
                 inputs: list[Any] = [
                     image,
@@ -117,9 +125,11 @@ def interface(path: Path, folder: str | None = None) -> Any:
                     ),
                 ]
             with gradio.Column(scale=2):
-                gallery = gradio.Gallery(label="versions", columns=4, format="png")
+                gallery = gradio.Gallery(versions(first, DRAWN, 0, 1), label="versions", columns=4, format="png")
         for part in inputs:
             part.change(versions, inputs, gallery, show_progress="hidden")
+        if names:
+            images.change(own.get, images, inputs[0], show_progress="hidden")
     return page
 
 
@@ -127,6 +137,40 @@ def where(uploaded: Any) -> str | None:
     """The file of an image that was dropped on the page."""
     path = getattr(uploaded, "path", None)
     return None if path is None else str(path)
+
+
+def run_images(path: Path, folder: str) -> dict[str, str]:
+    """A training image of some classes of a run, by name, as files in ``folder``; none of a policy alone, and none
+    where the data are gone."""
+    from dataclasses import replace
+
+    import torch
+    from torchvision.transforms.v2.functional import to_pil_image
+
+    from teachaugment import data
+    from teachaugment.data.splits import Split
+    from teachaugment.engine import build, directory
+
+    if not (path / directory.CONFIG).is_file():
+        return {}
+    try:
+        config = directory.settings_of(path, "cpu")
+        streams = any(
+            (key := data.find(config.data.path, table)) is not None and table[key].streams
+            for table in (data.CLASSES, data.MASKS)
+        )
+        how = replace(config.data, in_memory="never" if streams else "auto", bad_images="skip")
+        dataset = build.load_data(replace(config, data=how), training=False)
+    except UserError:
+        return {}
+    found, split = {}, dataset.train.whole()
+    for k in dataset.train.label.unique().tolist()[:SHOWN]:
+        row = int((dataset.train.label == k).nonzero()[0])
+        part = split.select(torch.tensor([row]))
+        pixels = part.image[0] if isinstance(part, Split) else part.read(0, 0, 0).views[0]
+        found[dataset.classes[k]] = str(Path(folder) / f"{k}.png")
+        to_pil_image(pixels).save(found[dataset.classes[k]])
+    return found
 
 
 def explore(path: Path, uploaded: str | None, context: str | None, seed: int, strength: float) -> list[Image.Image]:

@@ -15,6 +15,7 @@ from typing import Any
 from teachaugment.commands import COMMANDS
 from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, resolve
+from teachaugment.config.unused import check_used
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.progress import say
@@ -35,7 +36,8 @@ examples:
   teachaugment train --resume runs/RUN --epochs 300
 
 A folder of images holds one folder per class, or train/ and val/ or test/ with one folder per class in each. For
-segmentation it holds images/ and masks/, with train/ and val/ or test/ in both or around both.
+segmentation it holds images/ and masks/, with train/ and val/ or test/ in both or around both, or train/ and
+trainannot/.
 Settings come from the defaults, then the preset, then the file of --config, then the flags. Every setting has a
 long name, --section.field; in the file it is written 'section: {field: value}'.
 """
@@ -54,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = settings(arguments)
     if not arguments.resume:
         directory.check_output(config)
+    say(f"starting {config.model.name} on {config.data.path} …")  # what comes now takes seconds
 
     from teachaugment import distributed
     from teachaugment.commands.report.write import write_report
@@ -108,7 +111,9 @@ def settings(arguments: argparse.Namespace) -> Config:
     layers = given_layers(preset, arguments.config, arguments.chosen)
     if arguments.resume:
         layers.insert(0, directory.whole_settings(directory.existing_run(arguments.resume)))
-    return resolve(*layers)
+    config = resolve(*layers)
+    check_used(config, layers[-1].names)
+    return config
 
 
 def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:

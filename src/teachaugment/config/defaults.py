@@ -24,6 +24,8 @@ def other_defaults(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Where what was chosen gives other settings defaults of their own."""
     entry, path = task_of(chosen), str(chosen.get("data.path", DataConfig.path))
     found = {**entry.defaults, **entry.data_defaults.get(path, {})}
+    if entry.large_images and data.large(path, chosen.get("data.size"), chosen.get("data.root") is not None):
+        found.update(entry.large_images)
     fine_tuned = begins_trained(chosen)
     if fine_tuned:
         found.update(entry.fine_tuning)

@@ -30,7 +30,11 @@ MAY_CHANGE = (
     *("train.accumulate", "train.save_every", "train.save_minutes", "train.on_nan"),
 )
 # What runs did before these settings were there, where the default is something else now.
-EARLIER = {"optim.decay_norms": False, **{f"teach.{name}": value for name, value in VERSION_0_1.items()}}
+EARLIER = {
+    "optim.decay_norms": False,
+    "data.split_seed": None,
+    **{f"teach.{name}": value for name, value in VERSION_0_1.items()},
+}
 MAY_DIFFER = ("output", "data.workers", "device", "data.root")  # between the processes of one run
 
 

@@ -26,7 +26,13 @@ class DataConfig:
         None, "where cifar10, cifar100, imagenet, cityscapes and hf: data are kept; none: ~/.cache/teachaugment"
     )
     size: int | None = setting(
-        None, "side of the square images; none: the data's own, with pretrained weights the network's", low=8
+        None,
+        "side of the square images; none: their own if all are of one size up to 64, otherwise 224, with pretrained "
+        "weights the network's",
+        low=8,
+    )
+    fit: str = setting(
+        "crop", "image files of other proportions: keep the middle, squash all of it, or pad it", choices=data.FITS
     )
     mean: tuple[float, ...] = setting(
         (), "mean of each channel in [0, 1]; empty: measured, with pretrained weights the network's"
@@ -39,6 +45,9 @@ class DataConfig:
         None,
         "how images are resized; none: bicubic, with pretrained weights as the network's were",
         choices=data.INTERPOLATIONS,
+    )
+    split_seed: int | None = setting(
+        0, "decides which images are set apart for testing and validation, whatever the seed; none: the seed", low=0
     )
     per_class: int | None = setting(None, "use only the first N training images of each class", low=1)
     val_fraction: float = setting(
@@ -69,7 +78,11 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    name: str = setting("cnn-4", "the network to train; see teachaugment models", flag="model")
+    name: str = setting(
+        "cnn-4",
+        "the network to train; see teachaugment models; of a folder of images over 64 pixels torchvision/resnet18",
+        flag="model",
+    )
     pretrained: bool = setting(
         False,
         "begin with the pretrained weights of the network, for segmentation of its backbone, which are downloaded",

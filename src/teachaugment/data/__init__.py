@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from teachaugment.data.folders import first_side, has_validation
+from teachaugment.data.reading import FITS as FITS
 from teachaugment.data.reading import INTERPOLATIONS as INTERPOLATIONS
 from teachaugment.data.reading import Reading
 from teachaugment.errors import UserError, nearest
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from teachaugment.data.splits import DataSet
 
 FOLDER = "folder"
-SPLITS = ("train", "val", "test")  # that a folder may have; a val/ without a test/ is what is tested on
+SMALL = 64  # images all of one size up to this keep it
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def load(source: str | Path, reading: Reading | None = None, table: Table[Format
         raise UserError(_unknown(str(source), table))
     if reading.in_memory == "never" and not table[key].streams:
         raise UserError(f"only folders of images, hf: and wds: data stream from disk; leave in_memory out for {source}")
+    if reading.fit != "crop" and not table[key].streams:
+        raise UserError(f"data.fit is for image files, and the images of {source} are all of one size; leave it out")
     return table.load(key)(source, reading)
 
 
@@ -107,8 +111,15 @@ def lacks_validation(source: str, rooted: bool = False) -> bool:
     """Whether it is a folder of images, with or without masks, that has no validation split beside a test split."""
     if any(find(source, table, rooted) != FOLDER for table in (CLASSES, MASKS)):
         return False
-    root = Path(source).expanduser()
-    return not any(all((place / split).is_dir() for split in SPLITS) for place in (root, root / "images"))
+    return not has_validation(Path(source).expanduser())
+
+
+def large(source: str, size: int | None, rooted: bool = False) -> bool:
+    """Whether it is a folder whose images become larger than SMALL: for photographs, not for thumbnails."""
+    if find(source, CLASSES, rooted) != FOLDER:
+        return False
+    side = first_side(Path(source).expanduser()) if size is None else size
+    return side is not None and side > SMALL
 
 
 def _unknown(name: str, table: Table[Format]) -> str:

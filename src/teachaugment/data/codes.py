@@ -104,11 +104,12 @@ def class_file(path: Path) -> tuple[list[str], list[Color] | None]:
     return names, colors or None
 
 
-def values_in_mask(path: Path) -> list[int]:
-    """The values in a mask, IGNORE left out. Raises BadImage."""
+def values_in_mask(path: Path) -> dict[int, float]:
+    """The values in a mask, IGNORE left out, and the share of the pixels that each has. Raises BadImage."""
     mask = torch.from_numpy(values(open_image(path), path).astype("int64"))
     if mask.ndim == 3:
         raise UserError(f"mask {path} is written in colours; say what they mean in {CLASS_FILE}, as 'road 128 64 128'")
     if int(mask.max()) > IGNORE:
         raise UserError(f"mask {path} has the value {int(mask.max())}; class indices must be below {IGNORE}")
-    return torch.bincount(mask.flatten())[:IGNORE].nonzero().flatten().tolist()
+    shares = torch.bincount(mask.flatten())[:IGNORE] / mask.numel()
+    return {value: float(shares[value]) for value in shares.nonzero().flatten().tolist()}

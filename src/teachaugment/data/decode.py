@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from teachaugment.data.folders import LISTED
 from teachaugment.errors import UserError
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit (a quarter of a gigabyte of RGB), but refused rather than warned about
@@ -90,6 +91,13 @@ def without_advice(message: object) -> str:
     return str(message).removesuffix(ADVICE)
 
 
+def skipped(errors: Sequence[object]) -> str:
+    """What to say about images that were left out because they cannot be read: the first ten, and how many more."""
+    named = [without_advice(error).removeprefix("cannot read image ") for error in errors[:LISTED]]
+    more = [f"and {len(errors) - LISTED} more"] if len(errors) > LISTED else []
+    return f"skipped {len(errors)} unreadable image{'s' if len(errors) > 1 else ''}: {'; '.join([*named, *more])}"
+
+
 def reason(error: Exception) -> str:
     """Why an image cannot be read, in one line."""
     if isinstance(error, UnidentifiedImageError):
@@ -112,11 +120,20 @@ def dimensions(image: Image.Image, name: object) -> tuple[int, int]:
         raise bad(name, error) from None
 
 
-def centre_crop(
-    image: Image.Image, name: object, size: tuple[int, int], share: float = 1.0, interpolation: str = BICUBIC
+def fitted(
+    image: Image.Image,
+    name: object,
+    size: tuple[int, int],
+    share: float = 1.0,
+    interpolation: str = BICUBIC,
+    fit: str = "crop",
 ) -> Tensor:
-    """uint8 [3, H, W]: the shorter side resized and the centre cropped, which keeps ``share`` of the shorter side."""
-    return _resized(image, name, size, share**2, interpolation, lambda have: [centre_box(have, size, share)])[0]
+    """uint8 [3, H, W]: as an evaluation sees an image.
+
+    ``crop``: the shorter side resized and the centre cropped, which keeps ``share`` of the shorter side; ``squash``:
+    all of the image, each side by its own factor; ``pad``: all of it in its proportions, with black beside it.
+    """
+    return _resized(image, name, size, share**2, interpolation, lambda have: [centre_box(have, size, share, fit)])[0]
 
 
 def random_crops(
@@ -153,13 +170,15 @@ def values(image: Image.Image, name: object) -> NDArray[Any]:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Any mode to RGB. 16 bits are scaled to 8; transparent pixels show white, as on a page."""
+    """Any mode to RGB. 16 bits are scaled to 8, by as many bits as the largest value needs (8, 10, 12, 14 or 16), so
+    that what a camera of 12 bits saw is not black; transparent pixels show white, as on a page."""
     if image.mode.startswith("I"):
         # Pillow's integer modes hold 16-bit grey images; its own conversion would clip them at 255.
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
             raise ValueError("its pixels are 32-bit integers; save it with 8 or 16 bits")
-        return Image.fromarray(((values * 255 + 32767) // 65535).astype(np.uint8)).convert("RGB")
+        highest = next(2**bits - 1 for bits in (8, 10, 12, 14, 16) if values.max() < 2**bits)
+        return Image.fromarray(((values * 255 + highest // 2) // highest).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ValueError("its pixels are floating point, of unknown range; save it with 8 or 16 bits")
     if image.mode.endswith(("A", "a")) or "transparency" in image.info:
@@ -189,9 +208,23 @@ def _resized(
             file.draft(None, (need, need))
             whole = to_rgb(ImageOps.exif_transpose(file))
         resampling = Image.Resampling[interpolation.upper()]
-        return [_tensor(whole.resize((width, height), resampling, box=box)) for box in boxes(whole.size)]
+        return [_tensor(_piece(whole, (width, height), resampling, box)) for box in boxes(whole.size)]
     except Exception as error:
         raise bad(name, error) from None
+
+
+def _piece(image: Image.Image, want: tuple[int, int], resampling: Image.Resampling, box: Box) -> Image.Image:
+    """A box of an image, resized to width and height ``want``; what lies beside the image is black."""
+    left, upper, right, lower = box
+    if left >= 0 and upper >= 0 and right <= image.width and lower <= image.height:
+        return image.resize(want, resampling, box=box)
+    inside = max(0.0, left), max(0.0, upper), min(image.width, right), min(image.height, lower)
+    scale = want[0] / (right - left), want[1] / (lower - upper)
+    size = [min(want[i], max(1, round((inside[i + 2] - inside[i]) * scale[i]))) for i in (0, 1)]
+    page = Image.new("RGB", want)
+    corner = (want[0] - size[0]) // 2, (want[1] - size[1]) // 2
+    page.paste(image.resize((size[0], size[1]), resampling, box=inside), corner)
+    return page
 
 
 def _tensor(image: Image.Image) -> Tensor:
@@ -201,11 +234,17 @@ def _tensor(image: Image.Image) -> Tensor:
 # --- boxes: ``have`` is width and height as Pillow says it, ``want`` height and width --------------------------------
 
 
-def centre_box(have: tuple[int, int], want: tuple[int, int], share: float = 1.0) -> Box:
-    """A box of the wanted proportions in the middle: resizing it is shorter side, then centre crop."""
+def centre_box(have: tuple[int, int], want: tuple[int, int], share: float = 1.0, fit: str = "crop") -> Box:
+    """A box of the wanted proportions in the middle: resizing it is shorter side, then centre crop.
+
+    To ``pad``, it is around the image; to ``squash``, it has the image's proportions.
+    """
     width, height = have
-    scale = share * min(width / want[1], height / want[0])
-    w, h = want[1] * scale, want[0] * scale
+    if fit == "squash":
+        w, h = share * width, share * height
+    else:
+        scale = share * (max if fit == "pad" else min)(width / want[1], height / want[0])
+        w, h = want[1] * scale, want[0] * scale
     return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 
 

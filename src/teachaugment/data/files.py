@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from teachaugment.data.decode import BICUBIC, BadImage, centre_crop, endings, grey, open_image, pixels, without_advice
+from teachaugment.data.decode import BICUBIC, BadImage, endings, fitted, grey, open_image, pixels, without_advice
+from teachaugment.data.folders import files_below, is_hidden
 from teachaugment.data.source import Source
 from teachaugment.data.streamed import Sample, StreamedSplit
 from teachaugment.errors import UserError
@@ -22,54 +23,9 @@ AnyImage = Any  # a path, an image of Pillow, an array [H, W, C] or [H, W], a te
 
 
 def image_files(folder: Path) -> list[str]:
-    """Image files below ``folder``, as sorted paths relative to it. Hidden files and unknown endings are no images.
-
-    Links to folders are followed, each folder is visited once, and never one that ``folder`` is in.
-    """
-    known, found = endings(), []
-    seen = {_identity(parent) for parent in folder.resolve().parents}
-    waiting = [(folder, "")]
-    while waiting:
-        directory, inside = waiting.pop()
-        if (identity := _identity(directory)) in seen:
-            continue
-        seen.add(identity)
-        for entry in entries(directory):
-            if is_folder(entry):
-                waiting.append((directory / entry.name, f"{inside}{entry.name}/"))
-            elif entry.name.lower().endswith(known) and not entry.name.startswith("."):
-                found.append(f"{inside}{entry.name}")
-    return sorted(found)
-
-
-def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name; one that cannot be read is told of."""
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        raise UserError(f"cannot read the folder {folder}: {error.strerror}") from None
-
-
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder or leads to one; a link that leads to itself does not."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def _identity(folder: Path) -> tuple[int, int]:
-    try:
-        about = folder.stat()
-    except OSError as error:
-        raise UserError(f"cannot read the folder {folder}: {error.strerror}") from None
-    return about.st_dev, about.st_ino
-
-
-def is_around(folder: Path, entry: Path) -> bool:
-    """Whether ``entry``, a link perhaps, is the folder itself or one that it is in."""
-    return _identity(entry) in {_identity(parent) for parent in (folder.resolve(), *folder.resolve().parents)}
+    """Image files below ``folder``, as sorted paths relative to it. Hidden files and unknown endings are no images."""
+    known = endings()
+    return sorted(file for file in files_below(folder) if file.lower().endswith(known) and not is_hidden(file))
 
 
 @dataclass(frozen=True)
@@ -80,6 +36,7 @@ class Preparation:
     centre: float = 1.0  # of the shorter side, what the centre crop keeps
     channels: int = 3
     interpolation: str = BICUBIC
+    fit: str = "crop"
 
     def file(self, image: Image.Image, name: object) -> Tensor:
         """uint8 [C, H, W] of an opened image, which is closed."""
@@ -88,7 +45,7 @@ class Preparation:
         if self.size is None:
             made = pixels(image, name)
         else:
-            made = centre_crop(image, name, self.size, self.centre, self.interpolation)
+            made = fitted(image, name, self.size, self.centre, self.interpolation, self.fit)
         return made if self.channels == 3 else grey(made)
 
     def any(self, image: AnyImage, name: object) -> Tensor:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from teachaugment.data import cache
-from teachaugment.data.decode import BadImage
+from teachaugment.data import SMALL, cache
+from teachaugment.data.decode import BadImage, without_advice
+from teachaugment.data.decode import skipped as unreadable
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
 from teachaugment.data.splits import (
@@ -30,7 +33,8 @@ from teachaugment.errors import UserError
 IN_MEMORY_BYTES = 10**9  # decoded; "auto" streams what is larger
 TEST_FRACTION = 0.2  # of data that come without a test split
 MEASURED_IMAGES = 1000  # of a streamed split, for mean and standard deviation
-SMALL, LARGE = 64, 224  # images all of one size up to SMALL keep it; any others become LARGE
+LARGE = 224  # images all of one size up to SMALL keep it; any others become so large
+LOOKED_AT = 100  # training images whose headers say how large the files are
 
 
 @dataclass
@@ -41,6 +45,7 @@ class Sources:
     test: Source | None = None
     val: Source | None = None
     own_val: str = "a validation split of its own"  # how a message calls ``val``
+    own_test: bool = True  # ``test`` came with the data
 
 
 def finish(
@@ -53,23 +58,27 @@ def finish(
     """
     train, test, val = _divide(where, found, reading)
     sources = [train, test] if val is None else [train, test, val]
-    size = reading.shape or natural_size(sources, reading.bad_images)
-    share, how = reading.centre or centre, reading.interpolation
-    splits = [StreamedSplit(s, size, centre=share, interpolation=how, bad_images=reading.bad_images) for s in sources]
+    size, seen = reading.shape or natural_size(sources, reading.bad_images), sizes_found(train)
+    if reading.shape is None:
+        _warn_about_enlarging(seen, size)
+    own_test = found.test is not None and found.own_test
+    read: dict[str, Any] = {"centre": reading.centre or centre, "interpolation": reading.interpolation}
+    about = {**read, "fit": reading.fit, "found": (seen[0], seen[-1]) if seen else (), "own_test": own_test}
+    splits = [StreamedSplit(s, size, bad_images=reading.bad_images, fit=reading.fit, **read) for s in sources]
     if _belongs_in_memory(splits, reading):
         first, *others = decode_all(splits, classes)
         mean, std = statistics(name, first.image)
         val_split = others[1] if len(others) > 1 else None
-        return DataSet(name, first, others[0], classes, 3, size, mean, std, val_split, centre=share, interpolation=how)
+        return DataSet(name, first, others[0], classes, 3, size, mean, std, val_split, **about)
     mean, std = _streamed_statistics(name, splits[0])
     streamed = splits[0].with_crops(reading.area, reading.views)
     last = splits[2] if len(splits) > 2 else None
-    return DataSet(name, streamed, splits[1], classes, 3, size, mean, std, last, centre=share, interpolation=how)
+    return DataSet(name, streamed, splits[1], classes, 3, size, mean, std, last, **about)
 
 
 def finish_in_memory(name: str, train: Split, test: Split, classes: list[str], reading: Reading) -> DataSet:
     """The data set of images that are in memory as they come."""
-    rest, val = hold_out_validation(train, reading.val_fraction, reading.seed)
+    rest, val = hold_out_validation(train, reading.val_fraction, reading.split_by)
     chosen = at_most_per_class(rest, reading.per_class, reading.seed)
     channels, height, width = chosen.image.shape[1:]
     mean, std = statistics(name, chosen.image)
@@ -80,10 +89,10 @@ def _divide(where: object, found: Sources, reading: Reading) -> tuple[Source, So
     """Training, test and perhaps validation images: as they were found, or held out of the training images."""
     train, test, val = found.train, found.test, found.val
     if test is None:
-        train, test = hold_out(train, TEST_FRACTION, reading.seed)
+        train, test = hold_out(train, TEST_FRACTION, reading.split_by)
         assert test is not None
     if val is None:
-        train, val = hold_out_validation(train, reading.val_fraction, reading.seed)
+        train, val = hold_out_validation(train, reading.val_fraction, reading.split_by)
     elif reading.val_fraction:
         raise UserError(f"{where} has {found.own_val}; leave val_fraction at 0")
     return at_most_per_class(train, reading.per_class, reading.seed), test, val
@@ -107,6 +116,27 @@ def natural_size(sources: Sequence[Source], bad_images: str) -> tuple[int, int]:
             return LARGE, LARGE
         common = shape
     return common or (LARGE, LARGE)
+
+
+def sizes_found(source: Source) -> list[tuple[int, int]]:
+    """Height and width of some images, the smallest first, from their headers; unreadable ones do not count."""
+    count = min(len(source), LOOKED_AT, source.looked_at or LOOKED_AT)
+    found = []
+    for i in torch.linspace(0, len(source) - 1, count).long().tolist():
+        with suppress(BadImage):
+            found.append(source.dimensions(i))
+    return sorted(found, key=lambda size: size[0] * size[1])
+
+
+def _warn_about_enlarging(seen: list[tuple[int, int]], size: tuple[int, int]) -> None:
+    """Most images are smaller than what nobody asked for."""
+    if seen and min(seen[len(seen) // 2]) < min(size):
+        height, width = seen[len(seen) // 2]
+        warnings.warn(
+            f"images of {width}×{height} pixels are enlarged to {size[1]}×{size[0]}; "
+            f"--data.size {max(8, min(height, width))} leaves them as large as they are",
+            stacklevel=3,
+        )
 
 
 def fits_in_memory(decoded_bytes: int, in_memory: str) -> bool:
@@ -162,13 +192,13 @@ def decode_all(splits: list[StreamedSplit], classes: list[str]) -> list[Split]:
     made = [Split(image, split.label) for split, image in zip(splits, images, strict=True)]
     if not skipped:
         return made
-    warnings.warn(f"skipped {len(skipped)} unreadable image(s), the first: {skipped[0]}", stacklevel=2)
+    warnings.warn(unreadable(skipped), stacklevel=2)
     left = [
         split if bool(kept.all()) else split.select(kept.nonzero().flatten())
         for split, kept in zip(made, readable, strict=True)
     ]
     for k in sorted(set(made[0].label.tolist()) - set(left[0].label.tolist())):
-        raise UserError(f"class {classes[k]} has no readable training image; the first: {skipped[0]}")
+        raise UserError(f"class {classes[k]} has no readable training image; the first: {without_advice(skipped[0])}")
     return left
 
 

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from teachaugment.data import cache
 from teachaugment.data.codes import Codes
-from teachaugment.data.decode import BadImage
+from teachaugment.data.decode import BadImage, skipped, without_advice
 from teachaugment.data.finish import fits_in_memory
 from teachaugment.data.pairs import PairSource, PairSplit
 from teachaugment.data.reading import Reading
@@ -26,8 +26,10 @@ Pairs = list[tuple[str, str]]  # paths of image and mask below the root
 Result = TypeVar("Result")
 
 
-def finish_masks(name: str, root: Path, found: dict[str, Pairs], codes: Codes, reading: Reading) -> DataSet:
-    """The data set of these pairs, which are found by split."""
+def finish_masks(
+    name: str, root: Path, found: dict[str, Pairs], codes: Codes, reading: Reading, own_test: bool = True
+) -> DataSet:
+    """The data set of these pairs, which are found by split; ``own_test``: the test split came with the data."""
     if reading.size is not None:
         raise UserError("data.size is for classification and shapes; images with masks keep their size, see data.crop")
     if reading.per_class is not None:
@@ -42,7 +44,7 @@ def finish_masks(name: str, root: Path, found: dict[str, Pairs], codes: Codes, r
     if fits_in_memory(decoded_bytes, reading.in_memory):
         sources = {split: _decoded(source, reading.bad_images) for split, source in sources.items()}
     mean, std = _statistics(name, sources["train"], reading.bad_images)
-    train, held_out = hold_out_validation(sources["train"], reading.val_fraction, reading.seed)
+    train, held_out = hold_out_validation(sources["train"], reading.val_fraction, reading.split_by)
     val = sources["val"] if len(sources) == 3 else held_out
     test = sources["test" if "test" in sources else "val"]
     windows = reading.crop is not None or reading.scale != 1
@@ -51,7 +53,11 @@ def finish_masks(name: str, root: Path, found: dict[str, Pairs], codes: Codes, r
         return _in_one(PairSplit(source, size, bad_images=reading.bad_images, windows=windows, scale=reading.scale))
 
     last = None if val is None else made(val)
-    return DataSet(name, made(train, windows), made(test), codes.classes, 3, size, mean, std, last, codes.colors)
+    by_area = sorted(sizes["train"], key=lambda each: each[0] * each[1])
+    about: dict[str, Any] = {"found": (by_area[0], by_area[-1]), "own_test": own_test}
+    return DataSet(
+        name, made(train, windows), made(test), codes.classes, 3, size, mean, std, last, codes.colors, **about
+    )
 
 
 def _source(root: Path, pairs: Pairs, codes: Codes) -> PairSource:
@@ -105,9 +111,9 @@ def _readable(
             errors.append(item)
     if not errors:
         return source, results
-    warnings.warn(f"skipped {len(errors)} unreadable image(s), the first: {errors[0]}", stacklevel=2)
+    warnings.warn(skipped(errors), stacklevel=2)
     if not rows:
-        raise UserError(f"{source.root} has no readable image; the first: {errors[0]}")
+        raise UserError(f"{source.root} has no readable image; the first: {without_advice(errors[0])}")
     return source.select(torch.tensor(rows)), results
 
 

@@ -62,7 +62,7 @@ def _tables(source: str, root: Path) -> dict[str, Any]:
     try:
         import datasets
     except ImportError:
-        raise UserError("datasets is not installed; install it with: pip install 'teachaugment[hf]'") from None
+        raise UserError("datasets is not installed; install it with: pip install '.[hf]'") from None
     path = Path(source).expanduser()
     try:
         if (path / "dataset_dict.json").is_file():

@@ -9,6 +9,7 @@ from teachaugment.data import cache
 from teachaugment.errors import UserError
 
 INTERPOLATIONS = ("bicubic", "bilinear", "nearest", "lanczos")  # by Pillow's names
+FITS = ("crop", "squash", "pad")  # how an image of other proportions is made to fit
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,16 @@ class Reading:
 
     root: str | Path | None = None  # where named data sets are kept, and downloaded to; None: ~/.cache/teachaugment
     size: int | tuple[int, int] | None = None  # side of square images, or height and width; None: what the data suggest
-    seed: int = 0  # decides every choice of images; a generated data set is itself the same for every seed
+    seed: int = 0  # decides which images per_class takes; a generated data set is itself the same for every seed
+    split_seed: int | None = None  # decides which images are held out for validation and testing; None: the seed
     per_class: int | None = None  # at most so many training images of each class
     val_fraction: float = 0.0  # share of the training images set apart for validation, before per_class counts
     in_memory: str = "auto"  # of image files: always, never, or auto, which streams what decodes to over a gigabyte
+    partial: bool = False  # only to be evaluated on: all images may be of one class, or each of another
     bad_images: str = "error"  # error: stop at an unreadable file; skip: leave it out with a warning
     centre: float | None = None  # share of the shorter side that a centre crop keeps; None: what the format says
     interpolation: str = "bicubic"  # of image files that are resized
+    fit: str = "crop"  # of image files: crop to the middle, squash all of it into the size, or pad it with black
     area: float = 1.0  # least share of a training image that a random crop shows; 1: no random crops
     views: int = 1  # random crops that are made of each training image, where there are any
     crop: int | None = None  # masks: side of random windows of the training images; None: whole images
@@ -42,6 +46,7 @@ class Reading:
             ("in_memory", self.in_memory, ("auto", "always", "never")),
             ("bad_images", self.bad_images, ("error", "skip")),
             ("interpolation", self.interpolation, INTERPOLATIONS),
+            ("fit", self.fit, FITS),
         ):
             if value not in allowed:
                 raise UserError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}")
@@ -56,6 +61,11 @@ class Reading:
     def shape(self) -> tuple[int, int] | None:
         """The wanted height and width."""
         return (self.size, self.size) if isinstance(self.size, int) else self.size
+
+    @property
+    def split_by(self) -> int:
+        """The seed of the splits."""
+        return self.seed if self.split_seed is None else self.split_seed
 
     @property
     def home(self) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from teachaugment import seeds
@@ -11,62 +13,74 @@ from teachaugment.data.decode import BadImage
 from teachaugment.data.files import image_files
 from teachaugment.data.finish import TEST_FRACTION
 from teachaugment.data.finish_masks import Pairs, finish_masks
+from teachaugment.data.folders import contents, image_and_mask_folders
 from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet
 from teachaugment.data.threads import in_threads
 from teachaugment.errors import UserError
 
 NO_CLASS = ("void", "ignore")  # names that mean that nothing is known
-SPLITS = ("train", "test", "val")
+OFTEN, LITTLE = 0.9, 0.1  # a highest value in so many masks, and on so few of their pixels, may be none of the classes
 
 
 def load_scenes(source: str | Path, reading: Reading) -> DataSet:
-    """A folder with images/ and masks/, each with train/ and val/ or test/ in it, or the other way round, or neither.
+    """A folder with images/ and masks/, each with train/ and val/ or test/ in it, or the other way round, or neither;
+    or with train/ and trainannot/, as CamVid comes (data/folders.py).
 
     Without splits a fifth of the pairs, chosen by a stable hash, is what is tested on.
     """
     root = Path(source).expanduser()
-    found = _find(root, reading.seed)
-    codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading.ignore)
-    return finish_masks(root.resolve().name.lower(), root, found, codes, reading)
+    found, own_test = _find(root, reading.split_by)
+    codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading)
+    return finish_masks(root.resolve().name.lower(), root, found, codes, reading, own_test)
 
 
-def _find(root: Path, seed: int) -> dict[str, Pairs]:
-    """The pairs of each split, from the folder's structure alone."""
-    if (root / "images").is_dir() and (root / "masks").is_dir():
-        folders = {s: (root / "images" / s, root / "masks" / s) for s in SPLITS if (root / "images" / s).is_dir()}
-    else:
-        folders = {s: (root / s / "images", root / s / "masks") for s in SPLITS if (root / s / "images").is_dir()}
-        if "train" not in folders:
-            raise UserError(
-                f"{root} has neither images/ and masks/ nor train/images/ and train/masks/; segmentation needs an "
-                "image and a mask of the same name"
-            )
-    if "train" in folders:
-        if len(folders) == 1:
-            raise UserError(f"{root} has a train split but neither val nor test; add one")
-        return {name: _pairs(root, *both) for name, both in folders.items()}
-    pairs = _pairs(root, root / "images", root / "masks")
+def _find(root: Path, seed: int) -> tuple[dict[str, Pairs], bool]:
+    """The pairs of each split, from the folder's structure alone, and whether the test split is its own."""
+    if not root.is_dir():
+        raise UserError(f"no such folder: {root}")
+    folders = image_and_mask_folders(root)
+    if not {"", "train"} & set(folders):
+        raise UserError(
+            f"{root} has neither images/ and masks/ nor train/images/ and train/masks/ nor train/ and trainannot/; "
+            f"segmentation needs an image and a mask of the same name, and found {contents(root)}"
+        )
+    if len(folders) > 1:
+        return {name: _pairs(root, *both) for name, both in folders.items()}, True
+    images, masks = next(iter(folders.values()))
+    pairs = _pairs(root, images, masks)
     if len(pairs) < 2:
-        raise UserError(f"{root / 'images'} has one image; a test split needs a second one")
+        raise UserError(f"{images} has one image; a test split needs a second one")
     ranked = sorted(pairs, key=lambda pair: seeds.derive(seed, "test", pair[0]))
     n = max(1, round(TEST_FRACTION * len(pairs)))
-    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}
+    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}, False
 
 
 def _pairs(root: Path, images: Path, masks: Path) -> Pairs:
-    """Images and masks with the same path but for its ending."""
+    """Images and masks with the same path but for its ending, and for what all masks have behind it, such as _mask."""
     if not masks.is_dir():
         raise UserError(f"{images} has no masks beside it; expected them in {masks}")
     pictures, labels = _stems(images), _stems(masks)
     if not pictures:
-        raise UserError(f"{images} has no images")
+        raise UserError(f"{images} has no images; it has {contents(images)}")
+    behind = _behind(pictures, labels)
     pairs = []
     for stem, path in sorted(pictures.items()):
-        if stem not in labels:
-            raise UserError(f"image {path} has no mask; expected {masks / stem}.png")
-        pairs.append((path.relative_to(root).as_posix(), labels[stem].relative_to(root).as_posix()))
+        if stem + behind not in labels:
+            others = ", ".join(str(label) for label in sorted(labels)[:3])
+            raise UserError(
+                f"image {path} has no mask; expected {masks / stem}{behind}.png, and found {others or 'nothing'}"
+                f"{', …' if len(labels) > 3 else ''} in {masks}"
+            )
+        pairs.append((path.relative_to(root).as_posix(), labels[stem + behind].relative_to(root).as_posix()))
     return pairs
+
+
+def _behind(pictures: dict[str, Path], labels: dict[str, Path]) -> str:
+    """What the masks' names have behind those of their images: nothing, or the same in all of them."""
+    first = min(pictures)
+    ends = sorted((label.removeprefix(first) for label in labels if label.startswith(first)), key=len)
+    return next((end for end in ends if all(stem + end in labels for stem in pictures)), "")
 
 
 def _stems(folder: Path) -> dict[str, Path]:
@@ -82,9 +96,9 @@ def _stems(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _codes(root: Path, masks: list[str], ignore: int | None) -> Codes:
+def _codes(root: Path, masks: list[str], reading: Reading) -> Codes:
     """What the masks' values mean: as the class file says, or each value that occurs is a class."""
-    ignored = set() if ignore is None else {ignore}
+    ignored = set() if reading.ignore is None else {reading.ignore}
     if (root / CLASS_FILE).is_file():
         names, colors = class_file(root / CLASS_FILE)
         ignored |= {value for value, name in enumerate(names) if name.lower() in NO_CLASS}
@@ -92,12 +106,33 @@ def _codes(root: Path, masks: list[str], ignore: int | None) -> Codes:
     else:
         found = in_threads(lambda mask: values_in_mask(root / mask), masks, "decoding", "masks")
         # A mask that cannot be read is complained about when it is needed.
-        values = (value for part in found if not isinstance(part, BadImage) for value in part)
-        highest = max((value for value in values if value not in ignored), default=0)
+        values = [part for part in found if not isinstance(part, BadImage)]
+        used = sorted({value for part in values for value in part} - ignored)
+        highest = used[-1] if used else 0
         codes = Codes.of([f"class {value}" for value in range(highest + 1)], ignored)
-    if len(codes.classes) < 2:
+        if reading.ignore is None and (hint := _may_be_void(values, used)):
+            warnings.warn(hint, stacklevel=2)
+    if len(codes.classes) < 2 and not reading.partial:
         raise UserError(
             f"the masks of {root} have only one class; values are class indices from 0 on, and {IGNORE} means that "
-            "nothing is known"
+            f"nothing is known: masks of 0 and {IGNORE} must be saved as 0 and 1"
         )
     return codes
+
+
+def _may_be_void(masks: Sequence[Mapping[int, float]], used: list[int]) -> str | None:
+    """What to say if the highest value looks like no class: far above the others, or a little of nearly every mask."""
+    if len(used) < 3:
+        return None
+    *others, last = used
+    shares = [mask[last] for mask in masks if last in mask]
+    if last - others[-1] > len(others):
+        why = f"far above the others (0 … {others[-1]})"
+    elif len(shares) >= OFTEN * len(masks) and sum(shares) <= LITTLE * len(masks):
+        why = f"in {len(shares)} of {len(masks)} masks, and covers {sum(shares) / len(masks):.1%} of them"
+    else:
+        return None
+    return (
+        f"the highest value of the masks, {last}, is {why}; if it stands for what is none of the classes, leave it out "
+        f"with --data.ignore {last}, or name the classes in {CLASS_FILE}"
+    )

@@ -23,6 +23,7 @@ from teachaugment import seeds
 from teachaugment.data import cache
 from teachaugment.data.decode import open_image
 from teachaugment.data.finish import Sources, finish
+from teachaugment.data.folders import SPLIT_NAMES
 from teachaugment.data.reading import Reading
 from teachaugment.data.shard_index import Member, index_all
 from teachaugment.data.source import Source
@@ -31,7 +32,6 @@ from teachaugment.errors import UserError
 
 MOST_SHARDS = 10**6  # that braces may stand for
 WINDOW = 16  # shards whose images are mixed with each other: so many files are read from at a time
-SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 @dataclass(eq=False)
@@ -142,7 +142,7 @@ def _matching(text: str) -> list[str]:
 
 def _purpose(path: Path) -> str:
     words = re.split(r"[^a-z]+", path.name.lower())
-    return next((SPLITS[word] for word in (*words, path.parent.name.lower()) if word in SPLITS), "train")
+    return next((SPLIT_NAMES[word] for word in (*words, path.parent.name.lower()) if word in SPLIT_NAMES), "train")
 
 
 def _classes(labels: set[str]) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -98,6 +99,9 @@ class DataSet:
     colors: list[tuple[int, int, int]] | None = None  # of the classes in pictures of masks, where the data have any
     centre: float = 1.0  # of an image's shorter side, what the centre crop of an evaluation keeps
     interpolation: str = BICUBIC  # by which images of other sizes were resized
+    fit: str = "crop"  # how they were made to fit
+    found: tuple[tuple[int, int], ...] = ()  # height and width of the smallest and the largest file that was looked at
+    own_test: bool = True  # the test split came with the data; otherwise it was set apart by the seed of the splits
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,6 +114,33 @@ class DataSet:
         else:
             digest.update("\n".join(train.source.keys).encode())
         return digest.hexdigest()
+
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint and a policy say about the images."""
+        plain = {name: list(getattr(self, name)) for name in ("classes", "size", "mean", "std")}
+        same = {name: getattr(self, name) for name in ("name", "fingerprint", "channels", "centre", "interpolation")}
+        colors = None if self.colors is None else [list(color) for color in self.colors]
+        return {**same, **plain, "fit": self.fit, "colors": colors, **self.counts()}
+
+    def of_classes(self, classes: Sequence[str]) -> DataSet:
+        """The same images, with the numbers that their classes have among ``classes``, which may be more."""
+        number = torch.tensor([list(classes).index(name) for name in self.classes])
+        changed: dict[str, Any] = {n: _renumbered(getattr(self, n), number) for n in ("train", "test", "val")}
+        return replace(self, classes=list(classes), **changed)
+
+    def counts(self) -> dict[str, int]:
+        splits = {"train": self.train, "val": self.val, "test": self.test}
+        return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}
+
+
+def _renumbered(split: Split | StreamedSplit | None, number: Tensor) -> Split | StreamedSplit | None:
+    """A split whose class k is now called ``number[k]``. Masks are not for it."""
+    if split is None:
+        return None
+    label = number[split.label]
+    if isinstance(split, StreamedSplit):
+        return replace(split, source=replace(split.source, label=label))
+    return replace(split, label=label, _copy=None)
 
 
 def _shuffled_by_class(label: Tensor, seed: int, purpose: str) -> list[Tensor]:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from teachaugment import seeds
-from teachaugment.data.decode import BadImage, centre_crop, random_crop, random_crops, without_advice
+from teachaugment.data.decode import BadImage, fitted, random_crop, random_crops, without_advice
+from teachaugment.data.folders import LISTED
 from teachaugment.data.source import Source
 
 
@@ -40,6 +41,7 @@ class StreamedSplit:
     views: int = 1  # random crops that are made of each image
     centre: float = 1.0  # of the shorter side, what the centre crop keeps
     interpolation: str = "bicubic"
+    fit: str = "crop"  # how the whole image is made to fit
     bad_images: str = "error"  # error: an unreadable image stops the reading; skip: it is left out
     warned: set[str] = field(default_factory=set, repr=False, compare=False)  # skipped images that were named
 
@@ -82,13 +84,14 @@ class StreamedSplit:
         stored = self.source.fingerprint()
         if stored is None:
             return None
-        return f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}-{self.interpolation}"
+        fit = "" if self.fit == "crop" else f"-{self.fit}"
+        return f"{stored}-{self.size[0]}x{self.size[1]}-{self.centre:.4g}-{self.interpolation}{fit}"
 
     def read(self, index: int, seed: int, epoch: int) -> Sample:
         """One image. A crop is a function of seed, epoch, index and view, whichever process decodes it."""
         image, name = self.source.open(index), self.source.name(index)
         if not self.cropped:
-            return Sample([centre_crop(image, name, self.size, self.centre, self.interpolation)])
+            return Sample([fitted(image, name, self.size, self.centre, self.interpolation, self.fit)])
         streams = (seeds.generator("cpu", seed, "crop", epoch, index, view) for view in range(self.views))
         crops = [random_crop(self.area, random) for random in streams]
         return Sample(random_crops(image, name, self.size, crops, self.interpolation))
@@ -138,6 +141,10 @@ class StreamedSplit:
     def warn(self, skipped: list[str]) -> None:
         """Say once in a run, and not once in an epoch, that an image was skipped."""
         for message in skipped:
-            if message not in self.warned:
-                self.warned.add(message)
+            if message in self.warned:
+                continue
+            self.warned.add(message)
+            if len(self.warned) <= LISTED:
                 warnings.warn(f"skipped: {without_advice(message)}", stacklevel=2)
+            elif len(self.warned) == LISTED + 1:
+                warnings.warn(f"skipped more than {LISTED} unreadable images; the others are not named", stacklevel=2)

@@ -28,6 +28,8 @@ from teachaugment.strategies.fixed import fixed_augmentation
 from teachaugment.strategies.strategy import Setup
 from teachaugment.tasks import TASKS
 
+CUT = 1.25  # an image that is longer than wide by more than this loses something when it is cropped to a square
+
 
 def device(name: str) -> torch.device:
     """``auto`` is the accelerator if there is one, otherwise the CPU. Of several processes each has one of its own."""
@@ -93,7 +95,7 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
     finite = Finite(config.train.on_nan, chosen)
 
     def pretrained(source: str) -> nn.Module:
-        return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset)).to(chosen))
+        return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset, split_seed(config))).to(chosen))
 
     steps = steps_per_epoch(config, len(dataset.train)) * config.train.epochs
     setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite, steps)
@@ -114,11 +116,38 @@ def describe(trainer: Trainer, path: Path) -> str:
     parameters = sum(p.numel() for p in trainer.target.parameters())
     val = f", {len(data.val):,} validation{_held_out(config)}" if data.val is not None else ""
     train = f"{len(data.train):,} training{val}"
+    apart = "" if data.own_test else f" (a fifth, set apart by data.split_seed {split_seed(config)})"
     return (
         f"{config.model.name} ({parameters:,} parameters{_beginning(config)}) on {data.name}: {train} and "
-        f"{len(data.test):,} test images of {len(data.classes)} classes, {trainer.strategy.describe(config, data)}, "
-        f"{_step(config)}, {trainer.device}; writing to {path}"
+        f"{len(data.test):,} test images{apart} of {len(data.classes)} classes, {_pixels(trainer)}, "
+        f"{trainer.strategy.describe(config, data)}, {_step(config)}, {trainer.device}; writing to {path}"
     )
+
+
+def split_seed(config: Config) -> int:
+    """The seed by which images are set apart for testing and validation."""
+    return config.seed if config.data.split_seed is None else config.data.split_seed
+
+
+def _pixels(trainer: Trainer) -> str:
+    """How large the images are, and what becomes of those of another size."""
+    data, config = trainer.data, trainer.config
+    want, cropped = _by(data.size), data.train.cropped or config.augment.area < 1
+    if not data.found or (set(data.found) == {data.size} and not cropped):
+        return f"{want} pixels"
+    least, most = data.found
+    files = _by(least) if least == most else f"{_by(least)} … {_by(most)}"
+    whole = {"crop": "the middle of each", "squash": "squashed", "pad": "with black beside them"}[data.fit]
+    if not trainer.task.fixed_size:
+        return f"{files} pixels" + (f", in random crops of {want}" if cropped else "")
+    if data.fit == "crop" and any(max(h, w) > CUT * min(h, w) for h, w in data.found) and data.size[0] == data.size[1]:
+        whole += "; --data.fit squash or pad keeps all of it"
+    return f"{files} pixels read as {want} ({f'random crops; in evaluations {whole}' if cropped else whole})"
+
+
+def _by(size: tuple[int, int]) -> str:
+    """Width by height, as people say it."""
+    return f"{size[1]}×{size[0]}"
 
 
 def _held_out(config: Config) -> str:

@@ -144,6 +144,18 @@ def newest(run: Path, device: torch.device | str = "cpu", replay: bool = True) -
         return state, previous
 
 
+def chosen(
+    run: Path, which: str | None, device: torch.device | str = "cpu", replay: bool = True
+) -> tuple[dict[str, Any], Path]:
+    """The checkpoint ``last`` or ``best`` of a run and its file; None: the best one where there is one."""
+    if which not in (None, "last", "best"):
+        raise UserError(f"checkpoint is {which!r}; it must be last or best")
+    best = run / BEST
+    if which == "best" and not best.exists():
+        raise UserError(f"{run} has no {BEST}: without a validation split no epoch is chosen; take the checkpoint last")
+    return (load(best, device, replay), best) if which != "last" and best.exists() else newest(run, device, replay)
+
+
 def exists(run: Path) -> bool:
     return (run / LAST).exists() or (run / PREVIOUS).exists()
 

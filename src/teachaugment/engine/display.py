@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from teachaugment import progress
 from teachaugment.progress import duration
 
+RECENT = 120  # seconds that the pace is taken from
 SPOKEN_EVERY = 30  # seconds between two lines within an epoch, where there is no terminal
 
 
@@ -16,13 +18,19 @@ class TrainingDisplay(progress.Display):
     """Epoch, step, the metrics so far, speed and the time left."""
 
     def __init__(self, total: int, done: int = 0, epochs: int = 1, stream: TextIO | None = None):
-        super().__init__(total, done, "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}", stream)
-        self.total, self.done, self.first, self.epochs = total, done, done, epochs
-        self.began = self.spoken
+        super().__init__(total, done, "{desc} {percentage:3.0f}%|{bar}| {unit} left{postfix}", stream)
+        self.total, self.done, self.epochs = total, done, epochs
+        self.marks = deque([(self.spoken, done)])  # when so many steps were done, of the last minutes
 
     def step(self, epoch: int) -> None:
         self.done += 1
+        now = time.monotonic()
+        if now - self.marks[-1][0] >= 1:
+            self.marks.append((now, self.done))
+        while len(self.marks) > 1 and now - self.marks[1][0] > RECENT:
+            self.marks.popleft()
         if self.bar is not None:
+            self.bar.unit = self.left()
             self.bar.set_description_str(f"epoch {epoch}/{self.epochs}", refresh=False)
             self.bar.update()
 
@@ -45,9 +53,10 @@ class TrainingDisplay(progress.Display):
         self.say("  ".join(parts if self.bar is not None else [*parts, f"{self.left()} left"]))
 
     def left(self) -> str:
-        steps = self.done - self.first
-        seconds = (time.monotonic() - self.began) / steps * (self.total - self.done) if steps else 0.0
-        return duration(seconds)
+        """The time left at the pace of the last minutes: a training does not always do the same in a step."""
+        began, done = self.marks[0]
+        steps = self.done - done
+        return duration((time.monotonic() - began) / steps * (self.total - self.done)) if steps else "?"
 
 
 def numbers(metrics: Mapping[str, float]) -> str:

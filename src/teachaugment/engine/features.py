@@ -13,10 +13,12 @@ from torch import nn
 from teachaugment.engine import directory, restore
 from teachaugment.engine.precision import LowPrecision
 from teachaugment.engine.probe import calibrate
+from teachaugment.engine.trained import UNFIT, unfit, without_images
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.files import write_atomically
 from teachaugment.seeds import derive
+from teachaugment.tasks import TASKS
 
 BACKBONE = "backbone.safetensors"
 
@@ -38,22 +40,31 @@ def untrained_features(trainer: Trainer) -> tuple[nn.Module, int]:
 
 
 def write_backbone(path: Path, which: str, output: Path) -> str:
-    """The backbone of the run in ``path`` as safetensors; returns a line that says what was written."""
+    """The backbone of the run in ``path`` as safetensors; returns a line that says what was written.
+
+    The run's data may be gone.
+    """
     if output.suffix != ".safetensors":
         raise UserError(f"--output {output} must end in .safetensors")
-    trainer, name = restore.load_run(directory.settings_of(path), path, which)
-    network, width = features_of(trainer.target, trainer)
+    config, state, file = restore.checkpoint_of(directory.settings_of(path, "cpu"), path, which, replay=False)
+    dataset = without_images(state["data"])
+    task = TASKS.load(config.task).from_config(config, dataset)
+    target = task.network(config, dataset)
+    try:
+        target.load_state_dict(state["target"])
+    except UNFIT as error:
+        raise unfit(file, config, error) from None
+    network, width = task.features(target, config.model.name)
     tensors = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}
-    data = trainer.data
-    images = {"channels": data.channels, "size": list(data.size), "mean": list(data.mean), "std": list(data.std)}
+    images = {name: state["data"][name] for name in ("channels", "size", "mean", "std")}
     about = {
-        "model": trainer.config.model.name,
+        "model": config.model.name,
         "features": width,
-        "checkpoint": name,
-        "epoch": trainer.epoch,
+        "checkpoint": file.name,
+        "epoch": state["epoch"],
         "images": images,
     }
     written = save(tensors, metadata={"teachaugment": json.dumps(about)})
     write_atomically(output, lambda file: file.write(written))
-    what = f"{trainer.config.model.name} without its classifier"
+    what = f"{config.model.name} without its classifier"
     return f"{output}  {what}: {len(tensors)} tensors, {width} features per image"

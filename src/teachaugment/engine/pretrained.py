@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,8 +34,11 @@ class Renormalized(nn.Module):
         return self.network(image * self.factor + self.shift)
 
 
-def load_teacher(source: str, dataset: DataSet) -> nn.Module:
-    """The network ``source``: a run directory, a checkpoint of a run, or the name of a network with known weights."""
+def load_teacher(source: str, dataset: DataSet, split_seed: int = 0) -> nn.Module:
+    """The network ``source``: a run directory, a checkpoint of a run, or the name of a network with known weights.
+
+    ``split_seed`` is the one by which the test images of ``dataset`` were set apart, if they were.
+    """
     path = Path(source).expanduser()
     if not path.exists():
         try:
@@ -50,6 +54,8 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
             raise UserError(f"--teacher {source} takes {about['channels']} channels, the data have {dataset.channels}")
         if about["classes"] != list(dataset.classes):
             raise UserError(f"--teacher {source} was trained on other classes than those of {dataset.name}")
+        if not dataset.own_test and about["name"] == dataset.name:
+            _check_split(source, state["config"], split_seed)
         network.load_state_dict(state["target"])
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -58,3 +64,14 @@ def load_teacher(source: str, dataset: DataSet) -> nn.Module:
     if [list(part) for part in have] != [list(part) for part in want]:
         network = Renormalized(network, have, want)
     return network
+
+
+def _check_split(source: str, config: dict[str, Any], split_seed: int) -> None:
+    """Refuse a teacher that has learned from images that are tested on here."""
+    own = config["data"].get("split_seed")  # of runs that had none of it, it was the seed
+    own = config["seed"] if own is None else own
+    if own != split_seed:
+        raise UserError(
+            f"--teacher {source} was trained on another split of these images, by data.split_seed {own}: it knows some "
+            f"of those that are tested on with {split_seed}; add --data.split_seed {own}"
+        )

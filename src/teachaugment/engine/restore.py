@@ -106,12 +106,13 @@ def _numbers(values: list[float]) -> str:
 
 def evaluate_run(config: Config, path: Path, which: str, other: str | None) -> dict[str, Any]:
     """Metrics of a run's target and teacher on its test split, or on ``other`` images of the same classes."""
-    trainer, name = load_run(config, path, which, other)
-    folder = Path(other) if other is not None and Path(other).is_dir() else None
-    split = folder is None or any((folder / part / "train").is_dir() for part in ("", "images"))
-    splits = ["test"] if split else ["train", "test"]  # a folder without splits: all the images
-    about = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch}
-    about |= {"data": trainer.config.data.path, "task": trainer.config.task}
+    own, state, file = checkpoint_of(config, path, which)
+    trainer, name = from_checkpoint(own, state, file, path, other)
+    splits = ["test"] if other is None or trainer.data.own_test else ["train", "test"]  # without splits: all the images
+    about: dict[str, Any] = {"run": str(path), "checkpoint": name, "epoch": trainer.epoch}
+    about |= {"data": trainer.config.data.path, "task": trainer.config.task, "splits": splits}
+    if other is not None and len(splits) > 1:
+        about["trained_on"] = Path(other).resolve() == Path(own.data.path).resolve()
     if name == checkpoint.BEST and trainer.best is not None:
         about["chosen"] = trainer.best.get("model", "target")
     results = {"metric": trainer.task.metric, "classes": trainer.data.classes, "test": trainer.evaluate(*splits)}
@@ -123,18 +124,17 @@ def load_run(
 ) -> tuple[Trainer, str]:
     """A run as its checkpoint left it, on its own images or ``other`` ones of the same classes; and which checkpoint.
 
-    Without a validation split no best checkpoint was chosen, and the last one is the best there is. ``keep_strategy``:
-    the strategy itself will be looked at; otherwise one without a teacher is left out, because its file may be gone.
+    ``other`` images may be of some of the classes only, which is told. ``keep_strategy``: the strategy itself will be
+    looked at; otherwise one without a teacher is left out, because its file may be gone.
     """
     return from_checkpoint(*checkpoint_of(config, path, which), path, other, keep_strategy)
 
 
-def checkpoint_of(config: Config, path: Path, which: str = "last") -> tuple[Config, dict[str, Any], Path]:
+def checkpoint_of(
+    config: Config, path: Path, which: str = "last", replay: bool = True
+) -> tuple[Config, dict[str, Any], Path]:
     """The last or the best checkpoint of a run: the settings that it was trained with, its state, and its file."""
-    best = path / checkpoint.BEST
-    state, file = processes.share(
-        lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
-    )
+    state, file = processes.share(lambda: checkpoint.chosen(path, which, replay=replay))
     return as_trained(config, checkpoint.of_run(state, file), file), state, file
 
 
@@ -161,6 +161,8 @@ def from_checkpoint(
         size = height if height == width and fixed_size else None
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
     dataset = processes.in_turn(lambda: build.load_data(config, training=False))
+    if other is not None:
+        dataset = _some_of_the_classes(dataset, saved["classes"], fixed_size)
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
         *([("size", _by(dataset.size), _by(saved["size"]))] if fixed_size else []),
@@ -172,6 +174,17 @@ def from_checkpoint(
     trainer = build.build(config, dataset, from_checkpoint=True)
     trainer.load_state_dict(state, file)
     return trainer, file.name
+
+
+def _some_of_the_classes(dataset: DataSet, classes: list[str], by_image: bool) -> DataSet:
+    """The data set with a run's classes, where it has some of them: images of a class, or values of masks up to one."""
+    missing = [name for name in classes if name not in dataset.classes]
+    if not missing or not set(dataset.classes) <= set(classes):
+        return dataset
+    if not by_image and dataset.classes != classes[: len(dataset.classes)]:
+        return dataset  # the values of its masks mean something else
+    warnings.warn(f"{dataset.name} has nothing of {_few(missing)}", stacklevel=2)
+    return dataset.of_classes(classes) if by_image else replace(dataset, classes=list(classes))
 
 
 def _few(names: list[str]) -> str:

@@ -86,7 +86,7 @@ def _run(
     try:
         if trainer.step == 0:
             parameters = sum(p.numel() for p in trainer.target.parameters())
-            log.write({"event": "start", "step": 0, "parameters": parameters, **trainer.counts()})
+            log.write({"event": "start", "step": 0, "parameters": parameters, **trainer.data.counts()})
         results: dict[str, Any] = {}
         why: str | None = None
         try:
@@ -202,7 +202,7 @@ def finish(
 def write_policies(trainer: Trainer, path: Path, split: str, results: dict[str, Any]) -> None:
     """What the strategy has to be used again, with what was measured on a split."""
     about = policies.about(
-        {"config": to_dict(trainer.config), "data": trainer.about_data(), "epoch": trainer.epoch},
+        {"config": to_dict(trainer.config), "data": trainer.data.about(), "epoch": trainer.epoch},
         policies.measured_as(split, trainer.task.metric, results),
     )
     policies.write(trainer.strategy.policies(**about), path / directory.POLICY)

@@ -25,6 +25,7 @@ from teachaugment.tasks.prediction import Prediction
 from teachaugment.tasks.task import Task
 
 WHICH = ("target", "teacher")
+UNFIT = (RuntimeError, KeyError, ValueError, TypeError, AttributeError)  # of weights that are not a network's
 
 
 class TrainedModel:
@@ -58,7 +59,8 @@ class TrainedModel:
         self.name, self.task_name = config.model.name, config.task
         self.batch_size = config.train.batch_size
         size = self.size if task.fixed_size else None
-        self.preparation = Preparation(size, centre_of(saved), self.channels, saved.get("interpolation", BICUBIC))
+        how = saved.get("interpolation", BICUBIC), saved.get("fit", "crop")
+        self.preparation = Preparation(size, centre_of(saved), self.channels, *how)
         self.task = task
         self.about = {key: state[key] for key in ("config", "data", "epoch")}
         self.file, self.which = file, which
@@ -134,7 +136,7 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
     config = restore.as_trained(config, checkpoint.of_run(state, file), file)
     _check_task(config, path)
     which = which or _chosen(state, file)
-    dataset = _nothing(state["data"])
+    dataset = without_images(state["data"])
     task = TASKS.load(config.task).from_config(config, dataset)
     network = task.network(config, dataset)
     called = Precision(config.train.amp, device).wrap(network)
@@ -143,13 +145,18 @@ def load_trained(config: Config, path: Path, which_checkpoint: str | None, which
             called.load_state_dict(_teacher(state, config, path))
         else:
             network.load_state_dict(state["target"])
-    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{file} does not fit the model {config.model.name}: {reason}") from None
+    except UNFIT as error:
+        raise unfit(file, config, error) from None
     called.to(device).eval().requires_grad_(False)
     if config.train.channels_last:
         called.to(memory_format=cast(Any, torch.channels_last))
     return TrainedModel(network, called, task, config, state, file, which)
+
+
+def unfit(file: Path, config: Config, error: Exception) -> UserError:
+    """What to say where a checkpoint's weights are not the network's."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return UserError(f"{file} does not fit the model {config.model.name}: {reason}")
 
 
 def _check_task(config: Config, path: Path) -> None:
@@ -160,14 +167,9 @@ def _check_task(config: Config, path: Path) -> None:
 
 def _state(path: Path, which: str | None) -> tuple[dict[str, Any], Path]:
     """The best epoch where it was asked for, or where nothing was and there is one; otherwise the last."""
-    best = path / checkpoint.BEST
-    if which not in (None, "last", "best"):
-        raise UserError(f"checkpoint is {which!r}; it must be last or best")
-    if which != "last" and best.exists():
-        return checkpoint.load(best, replay=False), best
-    if not checkpoint.exists(path):
+    if not checkpoint.exists(path) and not (path / checkpoint.BEST).exists():
         raise UserError(f"{path} has no checkpoint yet; train it with: teachaugment train --resume {path}")
-    return checkpoint.newest(path, replay=False)
+    return checkpoint.chosen(path, which, replay=False)
 
 
 def _chosen(state: dict[str, Any], file: Path) -> str:
@@ -175,7 +177,7 @@ def _chosen(state: dict[str, Any], file: Path) -> str:
     return (state["best"] or {}).get("model", WHICH[0]) if file.name == checkpoint.BEST else WHICH[0]
 
 
-def _nothing(saved: dict[str, Any]) -> DataSet:
+def without_images(saved: dict[str, Any]) -> DataSet:
     """A data set without images, which a task and its network can be made for: the run's own may be gone."""
     height, width = saved["size"]
     split = Split(torch.zeros(0, saved["channels"], height, width, dtype=torch.uint8), torch.zeros(0).long())

@@ -263,7 +263,7 @@ class Trainer:
         """Everything a resumed run needs, as plain containers, numbers and tensors."""
         return {
             "config": to_dict(self.config),
-            "data": self.about_data(),
+            "data": self.data.about(),
             "epoch": self.epoch,
             "step": self.step,
             "steps_per_epoch": self.steps_per_epoch,
@@ -297,24 +297,3 @@ class Trainer:
         except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(f"{where} does not fit the model {self.config.model.name}: {reason}") from None
-
-    def about_data(self) -> dict[str, Any]:
-        """What a checkpoint and a policy say about the images."""
-        data = self.data
-        return {
-            "name": data.name,
-            "fingerprint": data.fingerprint,
-            "classes": list(data.classes),
-            "channels": data.channels,
-            "size": list(data.size),
-            "mean": list(data.mean),
-            "std": list(data.std),
-            "centre": data.centre,
-            "interpolation": data.interpolation,
-            "colors": None if data.colors is None else [list(color) for color in data.colors],
-            **self.counts(),
-        }
-
-    def counts(self) -> dict[str, int]:
-        splits = {"train": self.data.train, "val": self.data.val, "test": self.data.test}
-        return {f"{name}_images": len(split) for name, split in splits.items() if split is not None}

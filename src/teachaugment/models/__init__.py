@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from teachaugment.errors import UserError, nearest
-from teachaugment.progress import say
 from teachaugment.tables import Entry, Table
+from teachaugment.terminal import say
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -138,11 +139,26 @@ def check(name: str, task: str | None = None) -> None:
     elif name in MODELS:
         found = MODELS[name].task
     else:
+        if task in (None, Model.task) and (elsewhere := _in_a_package(name)):
+            raise UserError(f"unknown model {name!r}; did you mean {elsewhere!r}?")
         hint = nearest(name, [known for known, model in MODELS.items() if task in (None, model.task)])
         others = [p.pattern for p in PACKAGES.values() if p.task == (task or Model.task)]
         raise UserError(f"unknown model {name!r}{hint}" + ("" if "did you mean" in hint else f", {', '.join(others)}"))
     if task not in (None, found):
         raise UserError(f"model {name!r} is for {found}, not for {task}; see teachaugment models")
+
+
+def _in_a_package(name: str) -> str | None:
+    """The network of another package that has this name, but for signs in it; of its own packages only those there."""
+    from teachaugment.models import external
+
+    wanted = "".join(letter for letter in name.lower().partition(".")[0] if letter.isalnum())
+    for source in ("torchvision", "timm"):
+        with suppress(UserError):  # timm may not be installed
+            for known in external.names(source):
+                if known.replace("_", "") == wanted:
+                    return f"{source}/{known}{name[name.find('.') :] if '.' in name and source == 'timm' else ''}"
+    return None
 
 
 def create(

@@ -170,5 +170,5 @@ def _timm() -> Any:
     try:
         import timm
     except ImportError:
-        raise UserError("timm is not installed; install it with: pip install 'teachaugment[timm]'") from None
+        raise UserError("timm is not installed; install it with: pip install '.[timm]'") from None
     return timm

@@ -83,7 +83,5 @@ def _smp() -> Any:
     try:
         import segmentation_models_pytorch
     except ImportError:
-        raise UserError(
-            "segmentation-models-pytorch is not installed; install it with: pip install 'teachaugment[smp]'"
-        ) from None
+        raise UserError("segmentation-models-pytorch is not installed; install it with: pip install '.[smp]'") from None
     return segmentation_models_pytorch

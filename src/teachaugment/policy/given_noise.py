@@ -82,9 +82,7 @@ def write_onnx(policy: Policy, path: Path, height: int, width: int) -> None:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError:
-        raise UserError(
-            "onnx and onnxscript are not installed; install them: pip install 'teachaugment[onnx]'"
-        ) from None
+        raise UserError("onnx and onnxscript are not installed; install them: pip install '.[onnx]'") from None
     module = GivenNoise(policy).eval()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "# The axis name")  # all inputs share one, as they should

@@ -49,7 +49,7 @@ def number(value: float, percent: bool = False) -> str:
     if value and math.isfinite(value) and (abs(value) < 1e-3 or abs(value) >= 1e6):
         mantissa, exponent = f"{value:.2e}".split("e")
         return f"{float(mantissa):g}e{int(exponent)}"
-    return f"{value:,.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -105,13 +105,19 @@ class LineChart:
     epochs: Axis
 
 
-def line_chart(title: str, series: Sequence[Series], percent: bool = False) -> LineChart | None:
-    """Lines over epochs; values that are not finite are left out. None without points."""
+def line_chart(
+    title: str, series: Sequence[Series], percent: bool = False, least: tuple[float, ...] = ()
+) -> LineChart | None:
+    """Lines over epochs; values that are not finite are left out. None without points.
+
+    ``least``: values that the axis has in any case, so that noise does not fill it.
+    """
     series = [s for s in series if s.points]
     if not series:
         return None
     xs = [x for s in series for x, _ in s.points]
     ys = [y for s in series for _, y in s.points if math.isfinite(y)]
+    ys += least if ys else ()
     marks = ticks(min(ys), max(ys)) if ys else [0.0, 1.0]
     across = Axis(min(xs), max(xs), LEFT, WIDTH - RIGHT)
     down = Axis(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
@@ -135,24 +141,26 @@ def line_chart(title: str, series: Sequence[Series], percent: bool = False) -> L
 
 
 def histogram(title: str, values: Sequence[float], unit: str = "", center: float = 0.0) -> Figure | None:
-    """How values are distributed around the value that means no change. None without values."""
+    """How values are distributed, and where among them is the value that means no change. None without values.
+
+    The axis has all values and the one that means no change, and nothing besides.
+    """
     if not values:
         return None
     width, height, bins = 240, 96, 24
-    reach = max(max(abs(v - center) for v in values), 1e-6)
+    low, high = min(*values, center), max(*values, center)
+    reach = max(high - low, 1e-6)
     counts = [0] * bins
     for v in values:
-        counts[min(int((v - center + reach) / (2 * reach) * bins), bins - 1)] += 1
-    bottom, middle, bar = height - 20, width / 2, width / bins
+        counts[min(int((v - low) / reach * bins), bins - 1)] += 1
+    bottom, middle, bar = height - 20, width * (center - low) / reach, width / bins
     shapes: list[Shape] = [Line(middle, 0, middle, bottom, "zero")]
     for k, count in enumerate(counts):
-        high = (bottom - 4) * count / max(counts)
-        shapes.append(Rectangle(k * bar + 0.5, bottom - high, bar - 1, high, "bar"))
-    shapes += [
-        Text(0, height - 4, f"{center - reach:.2g}", "tick"),
-        Text(middle, height - 4, f"{center:g}", "tick", "middle"),
-        Text(width, height - 4, f"{center + reach:.2g}{unit}", "tick", "end"),
-    ]
+        tall = (bottom - 4) * count / max(counts)
+        shapes.append(Rectangle(k * bar + 0.5, bottom - tall, bar - 1, tall, "bar"))
+    shapes += [Text(0, height - 4, f"{low:.2g}", "tick"), Text(width, height - 4, f"{high:.2g}{unit}", "tick", "end")]
+    if 40 < middle < width - 60:  # otherwise it would run into the ends
+        shapes.append(Text(middle, height - 4, f"{center:g}", "tick", "middle"))
     note = spread(values, unit)
     return Figure(title, Drawing(width, height, shapes, f"{title}: {note}"), note)
 

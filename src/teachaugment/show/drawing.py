@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from teachaugment.show.fonts import lettering
 from teachaugment.show.pictures import PAPER, Picture
 
 OVERSAMPLING = 2  # a picture is drawn larger and then reduced, for smooth edges
@@ -138,13 +139,11 @@ def _paint(pen: ImageDraw.ImageDraw, shape: Shape, style: Style) -> None:
             pen.rectangle([k * x, k * y, k * (x + width), k * (y + height)], style.color)
         case Text(x, y, text):
             anchor = {"start": "ls", "middle": "ms", "end": "rs"}[shape.anchor]
-            pen.text((k * x, k * y), text, style.color, _font(k * style.size), anchor=anchor)
+            words, font = lettering(text, k * style.size)
+            pen.text((k * x, k * y), words, style.color, font, anchor=anchor)
 
 
 def text_width(text: str, size: int) -> float:
     """Pixels that a text takes up in a picture."""
-    return _font(size * OVERSAMPLING).getlength(text) / OVERSAMPLING
-
-
-def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
-    return ImageFont.load_default(size=size)
+    words, font = lettering(text, size * OVERSAMPLING)
+    return font.getlength(words) / OVERSAMPLING

@@ -8,6 +8,8 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from teachaugment.show.fonts import lettering
+
 GAP, MARGIN, LINE = 6, 12, 18  # pixels between cells, around the picture, and for a line of text
 Picture = Image.Image
 INK, PAPER = (30, 30, 30), (255, 255, 255)
@@ -53,7 +55,8 @@ def comparison(
         for version, batch in enumerate(augmented):
             place = left + wide + 3 * GAP + version * (wide + GAP)
             sheet.paste(_picture(batch[number], (wide, high)), (place, top))
-        draw.text((left, top + high + 1), _fitted(names[number], block, font), INK, font)
+        name, letters = lettering(names[number], 13)
+        draw.text((left, top + high + 1), _fitted(name, block, letters), INK, letters)
     return sheet
 
 

@@ -11,10 +11,11 @@ from teachaugment.tables import Entry, Table
 class StrategyEntry(Entry):
     learns: bool = False  # the augmentation itself is learned
     has_teacher: bool = False  # a run of it has a second network, worth evaluating
+    settings: tuple[str, ...] = ()  # how the settings begin that it uses, and that are not for every strategy
 
 
-def _learned(function: str, help: str) -> StrategyEntry:
-    return StrategyEntry(f"learned:{function}", help, learns=True, has_teacher=True)
+def _learned(function: str, help: str, *settings: str) -> StrategyEntry:
+    return StrategyEntry(f"learned:{function}", help, learns=True, has_teacher=True, settings=settings)
 
 
 def _torchvision(help: str) -> StrategyEntry:
@@ -22,33 +23,38 @@ def _torchvision(help: str) -> StrategyEntry:
 
 
 def _consistency(help: str) -> StrategyEntry:
-    return StrategyEntry("consistency:consistency", help, has_teacher=True)
+    own = ("teach.teacher", "teach.ema_")
+    return StrategyEntry("consistency:consistency", help, has_teacher=True, settings=own)
 
 
 _FIXED = "fixed:Fixed"
+_AVERAGE = ("teach.ema_", "teach.teacher_statistics")  # the moving average as a teacher
 STRATEGIES: Table[StrategyEntry] = Table(
     "strategy",
     __name__,
     {
-        "adaptive": StrategyEntry(
-            "learned:adaptive",
-            "an operation per image, as strong as the model can bear",
-            learns=True,
-            has_teacher=True,
+        "adaptive": _learned("adaptive", "an operation per image, as strong as the model can bear", *_AVERAGE),
+        "teachaugment": _learned("learned", "the paper's: learned while the model trains", "teach."),
+        "policy": StrategyEntry(
+            "policy:policy", "a policy that an earlier run has learned", settings=("augment.policy",)
         ),
-        "teachaugment": _learned("learned", "the paper's: learned while the model trains"),
-        "policy": StrategyEntry("policy:policy", "a policy that an earlier run has learned"),
         "none": StrategyEntry(_FIXED, "flip, crop and Cutout as they are set, and nothing besides"),
         "unaugmented": StrategyEntry(_FIXED, "no augmentation at all"),
         "crop-flip": StrategyEntry(_FIXED, "random crop and flip"),
         "cutout": StrategyEntry(_FIXED, "random crop, flip and Cutout"),
         "trivialaugment": _torchvision("one random operation of random strength"),
-        "randaugment": _torchvision("N random operations of strength M"),
+        "randaugment": StrategyEntry(
+            "published:from_torchvision",
+            "N random operations of strength M",
+            settings=("augment.num_ops", "augment.magnitude"),
+        ),
         "autoaugment": StrategyEntry("published:autoaugment", "AutoAugment's policy for images of this size"),
         "autoaugment-cifar10": _torchvision("AutoAugment's policy for CIFAR-10"),
         "autoaugment-imagenet": _torchvision("AutoAugment's policy for ImageNet"),
         "augmix": _torchvision("AugMix, without its consistency loss"),
-        "policy-file": StrategyEntry("searched:policy_file", "a policy that another search has published"),
+        "policy-file": StrategyEntry(
+            "searched:policy_file", "a policy that another search has published", settings=("augment.policy_file",)
+        ),
         "consistency-kld": _consistency("the target is held to the teacher's predictions by divergence"),
         "consistency-mse": _consistency("the same by squared error"),
     },

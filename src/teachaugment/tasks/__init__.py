@@ -28,6 +28,7 @@ class TaskEntry(Entry):
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
+    large_images: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults for photographs
     held_out: float = 0.0  # of a folder of images without a validation split, the share that becomes one
     beginnings: tuple[str, ...] = ()  # settings that give the whole network weights to begin with: it is fine-tuned
     fine_tuning: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults where it is
@@ -59,6 +60,12 @@ _CONSISTENCY = ("consistency-kld", "consistency-mse")
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
 
+_VIEWS = (
+    *("area", "jitter", "grey", "blur", "layers", "dim", "hidden"),
+    *("fixed_lr", "momentum", "queue", "temperature"),
+)
+
+
 def _for_classification(*strategies: str) -> dict[str, str]:
     return dict.fromkeys(strategies, "is for classification, not for the task {task}")
 
@@ -86,6 +93,7 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
         # What tells two of the built-in images apart is colour, and it says little about the class. Without it, and
         # with most of the figure in sight, features must be about its form.
         data_defaults={"shapes": {"views.area": 0.5, "views.jitter": 0.8, "views.grey": 1.0, "train.batch_size": 32}},
+        own_settings=tuple(f"views.{name}" for name in _VIEWS),
         refused_settings={
             **_NO_LABELS_TO_MIX,
             **dict.fromkeys(("model.pretrained", "model.weights"), "is not for {task}, which begins with new weights"),
@@ -110,6 +118,7 @@ TASKS: Table[TaskEntry] = Table(
             "a class for every image",
             share_right="accuracy",
             tag="image-classification",
+            large_images={"model.name": "torchvision/resnet18"},
             held_out=HELD_OUT,
             beginnings=("model.pretrained", "model.weights"),
             fine_tuning={**_FINE_TUNING, "train.batch_size": 32, "optim.label_smoothing": 0.1},
@@ -144,6 +153,7 @@ TASKS: Table[TaskEntry] = Table(
             refused_settings={
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",
+                "data.fit": "is for classification; images with masks keep their size, see data.crop",
             },
             refused_strategies=_for_classification(*_CONSISTENCY),
         ),

@@ -193,8 +193,8 @@ class Task:
         return found, [None] * len(found)
 
     @classmethod
-    def describe(cls, result: Mapping[str, Any]) -> str:
-        """The metrics of a model on the test split, in a line."""
+    def describe(cls, result: Mapping[str, Any], images: str = "test images") -> str:
+        """The metrics of a model on the test split, or on other ``images``, in a line."""
         raise NotImplementedError
 
 

@@ -4,13 +4,22 @@ import csv
 import io
 import json
 import math
+import statistics
 
 import numpy as np
 import pytest
 
 from teachaugment.commands.compare import report
 from teachaugment.commands.compare.picture import GAP, PANEL, draw, drawing, panel
-from teachaugment.commands.compare.statistics import Group, interval, summarize, t_quantile
+from teachaugment.commands.compare.report import sure, verdicts
+from teachaugment.commands.compare.statistics import (
+    Group,
+    confidence_of_each,
+    interval,
+    seeds_to_decide,
+    summarize,
+    t_quantile,
+)
 from teachaugment.errors import UserError
 from teachaugment.show.table import markdown
 
@@ -153,3 +162,36 @@ def test_the_colour_of_an_interval_says_which_side_of_zero_it_is_on(groups):
         made = summarize([groups[0], Group("ours", "ours", moved)])
         looks = {shape.look for shape in drawing({"title": "t", "flags": [], **made, "note": ""}).shapes}
         assert looks & {"better", "worse", "open"} == {look}
+
+
+def test_few_seeds_and_equal_differences_have_no_interval():
+    assert interval([1, 2]) is None and interval([1, 1, 1]) is None and interval([1, 2, 3]) is not None
+    narrow, wide = interval([1, 2, 3, 4]), interval([1, 2, 3, 4], confidence_of_each(8))
+    assert narrow is not None and wide is not None and wide[0] < narrow[0] and narrow[1] < wide[1]
+    assert confidence_of_each(1) == 0.95 and confidence_of_each(8) == pytest.approx(1 - 0.05 / 8)
+
+
+def test_the_number_of_seeds_that_would_decide():
+    values = [1.0, -0.5, 2.0]
+    count = seeds_to_decide(values)
+    assert count is not None and count > 3
+    half = [t_quantile(n - 1) * statistics.stdev(values) / n**0.5 for n in (count, count - 1)]
+    assert half[0] < statistics.mean(values) < half[1]
+    assert seeds_to_decide([1.0, -1.0, 0.001]) is None and seeds_to_decide([1.0]) is None
+
+
+def of(differences, images=None):
+    rows = [{seed: {"strategy": "x", "seed": seed, "test": {"target": 0.5}, "seconds": 1.0} for seed in range(3)}]
+    rows.append({s: {**rows[0][s], "test": {"target": 0.5 + d / 100}} for s, d in enumerate(differences)})
+    if images:
+        rows = [{seed: {**row, "test_images": images} for seed, row in some.items()} for some in rows]
+    groups = [Group(name, name, some) for name, some in zip(("none", "other"), rows, strict=True)]
+    return {**summarize(groups), "title": "", "note": ""}
+
+
+def test_what_an_image_is_worth_and_how_many_seeds_would_decide_is_said():
+    said = "\n".join(verdicts(of([5.0, 0.0, 5.0], images=20)))
+    assert "One test image is worth 5.00 points" in said and "seeds would decide it" in said
+    assert "One test image" not in "\n".join(verdicts(of([5.0, 0.0, 5.0], images=10_000)))
+    assert "on 3 seeds, which says little" in "\n".join(verdicts(of([5.0, 5.0, 5.0])))
+    assert sure(of([5.0, 5.1, 4.9])) and sure(of([-5.0, -5.1, -4.9])) and not sure(of([5.0, 0.0, 5.0]))

@@ -45,8 +45,8 @@ def train_run(photos):
             "--val-fraction",
             "0",
         ]
-        learned = ["--teach.n_inner", "1", "--teach.n_buffer", "1", "--device", "cpu"]
-        assert main(["train", *fixed, *learned, "--output", str(path), *more]) == 0
+        learned = ["--teach.n_inner", "1", "--teach.n_buffer", "1"] if "--strategy" not in more else []
+        assert main(["train", *fixed, *learned, "--device", "cpu", "--output", str(path), *more]) == 0
         return path
 
     return train

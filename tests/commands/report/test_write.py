@@ -121,6 +121,10 @@ def test_images_that_are_gone_are_no_reason_to_fail(run, tmp_path, capsys):
     shutil.copytree(run, moved)
     config = (moved / "config.yaml").read_text()
     (moved / "config.yaml").write_text(re.sub(r"path: .*", f"path: {tmp_path}/gone", config))
+    before = (moved / REPORT).read_bytes()
+    assert main(["report", str(moved)]) == 0
+    assert "which has pictures" in capsys.readouterr().out and (moved / REPORT).read_bytes() == before
+    (moved / REPORT).unlink()
     assert main(["report", str(moved)]) == 0
     text, page = read(moved / REPORT)
     assert "without pictures" in capsys.readouterr().out
@@ -165,9 +169,20 @@ def test_masks_go_along_and_pixels_are_judged(tmp_path):
 
 @pytest.mark.parametrize("strategy", ["teachaugment", "none"])
 def test_without_labels_both_views_are_shown(train_run, tmp_path, strategy):
-    path = train_run(tmp_path / "views", "--task", "simsiam", "--strategy", strategy, "--epochs", "2")
+    own = ["--strategy", strategy] if strategy == "none" else []
+    path = train_run(tmp_path / "views", "--task", "simsiam", *own, "--epochs", "2")
     text, page = read(path / REPORT)
     frames = [image["data-name"] for image in page.images if "data-name" in image]
     assert frames == (["epoch 1", "epoch 2"] if strategy == "teachaugment" else ["none"])
     assert {"diagnosis", "curves", "images", "cost"} <= set(page.ids) and "argue" not in page.ids
     assert "representations" in text
+
+
+def test_runs_on_different_data_are_compared_with_a_warning(run, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(re.sub(r"path: .*", "path: /data/elsewhere", config))
+    with pytest.warns(UserWarning, match="not tested on the same images"):
+        assert main(["report", str(run), str(other), "-o", str(tmp_path / "both.html")]) == 0
+    assert "their numbers do not compare" in (tmp_path / "both.html").read_text()

@@ -23,11 +23,12 @@ from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
-from teachaugment.terminal import print_text, say_here
+from teachaugment.terminal import print_text, say, say_here
 
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
 
+SEEDS, MOST_UNTIL_SURE = 5, 10
 STRATEGIES = "none,trivialaugment,teachaugment,adaptive"
 RESULTS, TABLE = "results.jsonl", "table"  # files in the output directory
 USAGE = "teachaugment compare [NAME] [--strategies A,B,…] [--seeds N] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
@@ -36,6 +37,7 @@ examples:
   teachaugment compare --data photos --strategies none,trivialaugment,teachaugment --seeds 5 --epochs 100
   teachaugment compare --strategies none,teachaugment:teach.n_inner=1,teachaugment --data.per_class 50
   teachaugment compare objectives --data photos --seeds 3            a comparison of the paper
+  teachaugment compare --data photos --until-sure --seeds 12         no more seeds than the answer needs
   teachaugment compare teachers --model wrn-16-1 --stronger wrn-16-2
   teachaugment compare --from runs/compare-photos-cnn-4/results.jsonl --markdown
 
@@ -49,8 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(COMPARISONS)
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"a comparison of the paper: {names}")
     parser.add_argument("--strategies", metavar="A,B,…", help=f"what to compare, the baseline first [{STRATEGIES}]")
+    parser.add_argument("--seeds", metavar="N", type=positive, help="runs of each strategy, from --seed on [5]")
     parser.add_argument(
-        "--seeds", metavar="N", type=positive, default=5, help="runs of each strategy, from --seed on [5]"
+        "--until-sure",
+        action="store_true",
+        help="seed by seed, and no more once every difference is clear; --seeds is the most [10]",
     )
     parser.add_argument(
         "--jobs", metavar="N", type=positive, help="runs side by side [one on a GPU, one for each core]"
@@ -80,13 +85,16 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     layers = [BASE, *given_layers(arguments.preset, arguments.config, arguments.chosen)]
     config, shared = resolve(*layers), shared_settings(layers)
     wanted = wanted_entries(arguments, named, config.model.name)
-    seeds = range(config.seed, config.seed + arguments.seeds)
+    count = arguments.seeds or (MOST_UNTIL_SURE if arguments.until_sure else SEEDS)
+    seeds: Sequence[int] = range(config.seed, config.seed + count)
     output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
     runs = plan(shared, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
+    say(f"comparing {len(wanted)} strategies with {config.model.name} on {config.data.path} …")  # it takes seconds
 
     from teachaugment.commands.compare import report, rows, runner
     from teachaugment.commands.compare.display import ComparisonDisplay
+    from teachaugment.commands.compare.statistics import CONFIDENCE, FEWEST, confidence_of_each
     from teachaugment.commands.compare.summary import summary_of
 
     jobs, threads = jobs_and_threads(config, arguments.jobs, len(runs))
@@ -103,13 +111,22 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
         needed = {each.needs for each in runs if each.key not in done}
         todo = [r for r in runs if r.key not in done or (r in needed and not rows.finished(r))]
         say_here(announcement(config, wanted, runs, todo, jobs, threads, output))
-        display = ComparisonDisplay(runs, done, jobs)
-        try:
-            runner.train_all(todo, jobs, threads, keep, display, lock)
-        except KeyboardInterrupt:
-            say_here("teachaugment: interrupted; the same command goes on from here")
-            return 130
-        summary = summary_of(wanted, shared, seeds, done, named, arguments.split)
+        stages, confidence = [seeds], CONFIDENCE
+        if arguments.until_sure:
+            stages = [seeds[:n] for n in range(min(FEWEST, count), count + 1)]
+            confidence = confidence_of_each(len(stages))
+        for stage in stages:
+            some = [r for r in runs if r.seed in stage]
+            try:
+                display = ComparisonDisplay(some, done, jobs)
+                runner.train_all([r for r in todo if r in some], jobs, threads, keep, display, lock)
+            except KeyboardInterrupt:
+                say_here("teachaugment: interrupted; the same command goes on from here")
+                return 130
+            todo = [r for r in todo if r not in some]
+            summary = summary_of(wanted, shared, stage, done, named, arguments.split, confidence)
+            if arguments.until_sure and report.sure(summary):
+                break
         report.write(summary, output, arguments.name or TABLE)
     print_text(report.as_markdown(summary) if arguments.markdown else report.as_text(summary))
     say_here(f"\n{output}/")

@@ -12,6 +12,7 @@ from typing import Any
 
 from teachaugment.config.resolve import SETTINGS, Config, Layer, default, flatten, resolve, to_dict
 from teachaugment.config.settings import as_text
+from teachaugment.config.unused import check_used, unused
 from teachaugment.errors import UserError
 from teachaugment.presets.classification import NETWORKS
 from teachaugment.strategies import STRATEGIES
@@ -104,8 +105,10 @@ def identity(config: Config) -> str:
 
 
 def words(config: Config) -> list[str]:
-    """The flags that make this configuration."""
-    return [f"--{key}={as_text(value)}" for key, value in changed_settings(config).items()]
+    """The flags that make this configuration, without those that its strategy has no use for."""
+    changed = changed_settings(config)
+    idle = {key for key, _ in unused(config, changed)}
+    return [f"--{key}={as_text(value)}" for key, value in changed.items() if key not in idle]
 
 
 def own_settings(model: str, config: Config) -> dict[str, Any]:
@@ -120,6 +123,9 @@ def own_settings(model: str, config: Config) -> dict[str, Any]:
 def plan(shared: Layer, strategies: Sequence[str], seeds: Iterable[int], output: Path) -> list[Run]:
     """All runs, seed by seed, and each after the one it needs."""
     runs: dict[str, Run] = {}
+
+    for strategy in strategies:
+        check_used(configure(shared, strategy, 0), strategy_layer(strategy).names)
 
     def add(strategy: str, seed: int) -> Run:
         config = configure(shared, strategy, seed)

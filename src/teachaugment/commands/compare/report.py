@@ -14,6 +14,7 @@ from teachaugment.commands.compare.rows import CHOSEN
 from teachaugment.files import write_atomically
 from teachaugment.show.table import Table, markdown, text
 
+WORTH_SAYING = 0.05  # points that one test image is worth
 FILES = {
     ".txt": "the table",
     ".json": "the same with every seed",
@@ -29,7 +30,8 @@ def as_table(summary: dict[str, Any]) -> Table:
     own = summary["own_column"]
     also = "own" if own else "train"  # a second number
     chosen = " of the chosen epoch" if summary["model"] == CHOSEN else ""
-    header = ["strategy", f"{split} {metric}{chosen}, %", f"to {baseline}", "95 % interval", "wins"]
+    interval = f"{100 * summary['confidence']:.3g} % interval"
+    header = ["strategy", f"{split} {metric}{chosen}, %", f"to {baseline}", interval, "wins"]
     header += [own or also, "time", "seeds"]
     rows = []
     for s in strategies:
@@ -56,7 +58,8 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
             continue
         size = f"{abs(d['mean']):.2f} points"
         if d["interval"] is None:
-            found = f"{d['mean']:+.2f} points from {{0}} on one seed, which says little"
+            seeds = "one seed" if d["pairs"] == 1 else f"{d['pairs']} seeds"
+            found = f"{d['mean']:+.2f} points from {{0}} on {seeds}, which says little"
         elif d["interval"][0] > 0:
             found = f"better than {{0}} by {size}"
         elif d["interval"][1] < 0:
@@ -65,8 +68,28 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
             found = (
                 f"not clearly different from {{0}}: {d['mean']:+.2f} points, by chance or not, on {d['pairs']} seeds"
             )
-        lines.append(f"{s['label']} is {found.format(summary['baseline'])}.")
+        lines.append(f"{s['label']} is {found.format(summary['baseline'])}.{_more_seeds(d)}")
+    if (one := summary["one_image"]) is not None and one >= WORTH_SAYING:
+        lines.append(f"One test image is worth {one:.2f} points: a smaller difference is less than one image a seed.")
     return lines
+
+
+def sure(summary: dict[str, Any]) -> bool:
+    """Whether every difference is clear, in one direction or the other."""
+    found = [s["difference"] for s in summary["strategies"] if s["difference"] is not None]
+    return bool(found) and all(
+        d["interval"] is not None and not d["interval"][0] <= 0 <= d["interval"][1] for d in found
+    )
+
+
+def _more_seeds(difference: dict[str, Any]) -> str:
+    """How many seeds would decide what these have not decided."""
+    between, count = difference["interval"], difference["seeds_to_decide"]
+    if difference["pairs"] < 2 or (between is not None and not between[0] <= 0 <= between[1]):
+        return ""
+    if count is None:
+        return " No number of seeds that anybody would train is likely to decide it."
+    return f" About {count} seeds would decide it, if the difference is what it seems (--seeds {count})."
 
 
 def as_csv(summary: dict[str, Any]) -> str:

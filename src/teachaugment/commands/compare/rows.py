@@ -161,6 +161,7 @@ def _collected(run: Run, settings: Mapping[str, Any], threads: int) -> Row:
         "settings": dict(settings),
         **measured,
         f"train_{metric}": last["train"].get(metric),
+        "test_images": metrics["test"]["target"].get("images"),
         "probabilities": metrics.get("probabilities"),
         "seconds": round(training + evaluation, 1),
         "train_seconds": round(training, 1),

@@ -13,6 +13,8 @@ from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
 
 CONFIDENCE = 0.95
+FEWEST = 3  # seeds that an interval is made of
+MOST_SEEDS = 200  # that anybody would train
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,34 @@ def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     return math.sqrt(freedom) * math.tan(low)
 
 
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The confidence interval of the mean; one value has none."""
-    if len(values) < 2:
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+    """The confidence interval of the mean; None for fewer than three values, and where all of them are the same."""
+    if len(values) < FEWEST or (deviation := statistics.stdev(values)) == 0:
         return None
-    half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    half = t_quantile(len(values) - 1, confidence) * deviation / math.sqrt(len(values))
     middle = statistics.mean(values)
     return middle - half, middle + half
 
 
-def summarize(groups: Sequence[Group], split: str = "test", model: str = "target") -> dict[str, Any]:
+def seeds_to_decide(values: Sequence[float], confidence: float = CONFIDENCE) -> int | None:
+    """How many seeds would have an interval without zero, if mean and deviation stay as they are; None: too many."""
+    if len(values) < 2:
+        return None
+    mean, deviation = abs(statistics.mean(values)), statistics.stdev(values)
+    for count in range(max(FEWEST, len(values)), MOST_SEEDS + 1):
+        if t_quantile(count - 1, confidence) * deviation < mean * math.sqrt(count):
+            return count
+    return None
+
+
+def confidence_of_each(looks: int) -> float:
+    """The confidence of every single look, so that all of them together are wrong as rarely as one look would be."""
+    return 1 - (1 - CONFIDENCE) / max(1, looks)
+
+
+def summarize(
+    groups: Sequence[Group], split: str = "test", model: str = "target", confidence: float = CONFIDENCE
+) -> dict[str, Any]:
     """Everything the table shows, as plain data in percent; differences are to the first group.
 
     Where every run has a validation split, what it chose is compared: that is the network a person would use.
@@ -78,16 +98,34 @@ def summarize(groups: Sequence[Group], split: str = "test", model: str = "target
         "split": split,
         "model": model,
         "unit": "%",
-        "confidence": CONFIDENCE,
+        "confidence": confidence,
+        "one_image": _one_image(groups, metric),
         "baseline": groups[0].label,
         "own_metric": own_metric,
         "own_column": owned.get(own_metric or ""),
-        "strategies": [_summarize_group(group, groups[0], metric, own_metric, split, model, clock) for group in groups],
+        "strategies": [
+            _summarize_group(group, groups[0], metric, own_metric, split, model, clock, confidence) for group in groups
+        ],
     }
 
 
+def _one_image(groups: Sequence[Group], metric: str) -> float | None:
+    """What one test image is worth in points, where the metric is a share of images and their number is known."""
+    if metric not in {entry.share_right for entry in TASKS.values() if entry.share_right == entry.metric}:
+        return None
+    counts = {row.get("test_images") for group in groups for row in group.rows.values()}
+    return 100 / count if len(counts) == 1 and (count := counts.pop()) else None
+
+
 def _summarize_group(
-    group: Group, baseline: Group, metric: str, own_metric: str | None, split: str, model: str, clock: str
+    group: Group,
+    baseline: Group,
+    metric: str,
+    own_metric: str | None,
+    split: str,
+    model: str,
+    clock: str,
+    confidence: float,
 ) -> dict[str, Any]:
     values = {seed: _value(row, split, model) for seed, row in sorted(group.rows.items())}
     pairs = {seed: values[seed] - _value(baseline.rows[seed], split, model) for seed in values if seed in baseline.rows}
@@ -109,7 +147,8 @@ def _summarize_group(
     if group is not baseline and pairs:
         found["difference"] = {
             "mean": statistics.mean(pairs.values()),
-            "interval": interval(list(pairs.values())),
+            "interval": interval(list(pairs.values()), confidence),
+            "seeds_to_decide": seeds_to_decide(list(pairs.values()), confidence),
             "values": pairs,
             "wins": sum(value > 0 for value in pairs.values()),
             "pairs": len(pairs),

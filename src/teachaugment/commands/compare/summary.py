@@ -9,7 +9,7 @@ from typing import Any
 from teachaugment.commands.compare.comparisons import Comparison, Entry
 from teachaugment.commands.compare.plan import configure, identity
 from teachaugment.commands.compare.rows import Row
-from teachaugment.commands.compare.statistics import Group, summarize
+from teachaugment.commands.compare.statistics import CONFIDENCE, Group, summarize
 from teachaugment.config.resolve import Layer, resolve
 
 
@@ -20,6 +20,7 @@ def summary_of(
     rows: Mapping[str, Row],
     named: Comparison | None,
     split: str,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """The statistics of the entries' finished runs, with a title and what there is to say about the paper.
 
@@ -31,7 +32,7 @@ def summary_of(
     return {
         "title": f"{named.title}: {title}" if named else title,
         "settings": dict(shared.values),
-        **summarize(groups, split),
+        **summarize(groups, split, confidence=confidence),
         "note": paper_note(named, groups) if named else "",
     }
 

@@ -76,7 +76,11 @@ def preparation(model: TrainedModel, about: Mapping[str, Any]) -> str:
     if model.preparation.size is None:
         return "Images are not resized: cut them into pieces of this size."
     share = about["centre"]
-    cut = "the largest centred part with these proportions"
+    cut = {
+        "crop": "the largest centred part with these proportions",
+        "squash": "all",
+        "pad": "all, with black beside it so that it has these proportions,",
+    }[about["fit"]]
     if share != 1:
         cut = f"of {cut} the middle {100 * share:.4g} % (of each side)"
     return f"Of an image, {cut} is resized to {model.size[0]}×{model.size[1]} ({about['interpolation']}, antialiased)."

@@ -77,9 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_text(write_backbone(path, arguments.checkpoint or "last", Path(arguments.output or path / BACKBONE)))
         return 0
-    best = arguments.checkpoint == "best"
-    state = checkpoint.load(path / checkpoint.BEST) if best else checkpoint.newest(path)[0]
-    checkpoint.of_run(state, path)
+    state, file = checkpoint.chosen(path, arguments.checkpoint or "last")
+    checkpoint.of_run(state, file)
     measured = policies.measured_in(path, arguments.checkpoint or "last", state)
     found = policies.in_checkpoint(state, measured, arguments.snapshots)
     output = Path(arguments.output) if arguments.output else path / directory.POLICY

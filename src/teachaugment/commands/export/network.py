@@ -90,6 +90,7 @@ def description(model: TrainedModel, half: bool) -> dict[str, Any]:
         "std": list(model.std),
         "centre": model.preparation.centre,
         "interpolation": model.preparation.interpolation,
+        "fit": model.preparation.fit,
         "which": model.which,
         "epoch": model.epoch,
         "half": half,

@@ -10,7 +10,7 @@ from torch import Tensor
 from teachaugment.commands.export.network import Deployed, as_texts
 from teachaugment.engine.trained import TrainedModel
 from teachaugment.errors import UserError
-from teachaugment.progress import say
+from teachaugment.terminal import say
 
 
 def content(deployed: Deployed, about: dict[str, Any]) -> bytes:
@@ -19,7 +19,7 @@ def content(deployed: Deployed, about: dict[str, Any]) -> bytes:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise UserError(f"{error.name} is not installed; install it with: pip install 'teachaugment[onnx]'") from None
+        raise UserError(f"{error.name} is not installed; install it with: pip install '.[onnx]'") from None
     say("tracing it for ONNX, which takes up to a minute …")
     with torch.no_grad():
         program = torch.onnx.export(

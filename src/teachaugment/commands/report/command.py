@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +27,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def has_pictures(page: Path) -> bool:
+    """Whether a page is there that shows images."""
+    try:
+        return b"data:image/" in page.read_bytes()
+    except OSError:
+        return False
+
+
 def run(arguments: argparse.Namespace) -> int:
     paths = [directory.existing_run(name) for name in arguments.runs]
     from teachaugment.commands.report.record import read
-    from teachaugment.commands.report.write import comparison, observe, report, save
+    from teachaugment.commands.report.write import comparison, observe, other_data, report, save
     from teachaugment.engine import restore
 
     if len(paths) > 1:
-        written = save(comparison([read(path) for path in paths]), Path(arguments.output or COMPARED))
+        records = [read(path) for path in paths]
+        if warning := other_data(records):
+            warnings.warn(warning, stacklevel=2)
+        written = save(comparison(records), Path(arguments.output or COMPARED))
     else:
         record, seen, classes, missing = read(paths[0]), None, [], ""
         try:
@@ -43,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
             seen, classes = observe(trainer), trainer.data.classes
         except UserError as error:  # the images have gone, or there is no checkpoint yet
             missing = str(error)
-        written = save(report(record, seen, classes, missing), Path(arguments.output or paths[0] / directory.REPORT))
+        output = Path(arguments.output or paths[0] / directory.REPORT)
+        if missing and has_pictures(output):
+            kept = f"kept {output}, which has pictures; without them there would be a new page with -o FILE"
+            print_text(f"{kept} ({missing})")
+            return 0
+        written = save(report(record, seen, classes, missing), output)
         if missing:
             print_text(f"without pictures: {missing}")
     print_text(f"{written}  {written.stat().st_size / 1e6:.1f} MB; open it in a browser")

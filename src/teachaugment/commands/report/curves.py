@@ -35,7 +35,7 @@ def curves(record: Record) -> list[LineChart]:
         line_chart("How strong the augmentation is, and why", strength, percent=True),
         line_chart("The augmenter's two terms", terms),
         line_chart("Colour distance", [Series("squared distance", record.series("teach", "color_distance"), color=4)]),
-        line_chart("How often each part acts", odds, percent=True),
+        line_chart("How often each part acts", odds, percent=True, least=(0.0, 1.0)),
         line_chart("Learning rate", [Series("target", record.series("lr"), color=0), *_augmenter_rate(record)]),
     )
 

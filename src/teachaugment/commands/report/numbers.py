@@ -12,10 +12,18 @@ from teachaugment.show.charts import LineChart, Series, line_chart, number
 Rows = list[list[str]]  # of a table; the first cell of each is its heading
 
 
+def title(record: Record) -> str:
+    """What was trained on what, as people call it."""
+    path = str(record.setting("data.path"))
+    data = path if path.startswith(("hf:", "wds:")) else path.rstrip("/").rpartition("/")[2]
+    return f"{record.setting('model.name')} on {data or path}, {record.strategy}"
+
+
 def summary(record: Record) -> str:
     """One line about what was trained."""
     images = record.start.get("train_images")
     parts = [
+        record.name,
         f"{record.setting('model.name')} on {record.setting('data.path')}",
         *([f"{images:,} training images"] if isinstance(images, int) else []),
         record.strategy,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from teachaugment import __version__
 from teachaugment.commands.report import curves, learned, numbers
+from teachaugment.commands.report.answers import answers
 from teachaugment.commands.report.findings import findings
 from teachaugment.commands.report.mistakes import mistakes
 from teachaugment.commands.report.observe import Observation, observe
@@ -34,6 +35,7 @@ def report(record: Record, seen: Observation | None, classes: list[str], missing
     looked_at = f"Measured on {seen.looked_at} training images." if seen is not None else ""
     reading = "Point at a chart, or use the arrow keys, to read its values."
     sections = [
+        Section("answers", "In short", "answers.html", answers(record) or None),
         Section("diagnosis", "Diagnosis", "findings.html", findings(record, seen), looked_at),
         Section("curves", "Curves", "curves.html", curves.curves(record), reading),
         *(seen_sections(record, seen, classes) if seen is not None else []),
@@ -44,7 +46,7 @@ def report(record: Record, seen: Observation | None, classes: list[str], missing
     unfinished = f"This run has not finished: {record.done} of {record.setting('train.epochs')} epochs."
     return render(
         Page(
-            record.name,
+            numbers.title(record),
             numbers.summary(record),
             sections,
             f"Written by teachaugment {__version__} from {record.path}",
@@ -96,7 +98,18 @@ def comparison(records: list[Record]) -> str:
         Section("settings", "Settings that differ", "differences.html", Table("", ["", *names], rows)),
     ]
     foot = f"Written by teachaugment {__version__}"
-    return render(Page(f"{len(records)} runs compared", " · ".join(names), sections, foot))
+    warning = other_data(records)
+    return render(Page(f"{len(records)} runs compared", " · ".join(names), sections, foot, warning=warning))
+
+
+def other_data(records: list[Record]) -> str:
+    """What to say about runs whose numbers do not compare, because they were tested on different images."""
+    keys = ("data.path", "data.split_seed", "data.size", "task")
+    tested = [(*(record.setting(key) for key in keys), record.start.get("test_images")) for record in records]
+    if len(set(tested)) < 2:
+        return ""
+    shown = ", ".join(f"{record.name}: {record.setting('data.path')}" for record in records)
+    return f"These runs were not tested on the same images ({shown}): their numbers do not compare."
 
 
 def unique(names: list[str]) -> list[str]:

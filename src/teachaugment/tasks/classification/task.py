@@ -61,7 +61,7 @@ class Classification(Task):
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
         area = config.augment.area if training else 1.0
-        return data.load(config.data.path, reading(config, area=area), data.CLASSES)
+        return data.load(config.data.path, reading(config, area=area, partial=not training), data.CLASSES)
 
     @classmethod
     def settle(cls, config: Config) -> Config:
@@ -134,8 +134,8 @@ class Classification(Task):
         return found, [next((part for part in Path(file).parts[:-1] if part in known), None) for file in found]
 
     @classmethod
-    def describe(cls, result: Mapping[str, Any]) -> str:
+    def describe(cls, result: Mapping[str, Any], images: str = "test images") -> str:
         return (
-            f"{100 * result['accuracy']:5.1f} % of {result['images']:,} test images, loss {result['loss']:.3f}, "
+            f"{100 * result['accuracy']:5.1f} % of {result['images']:,} {images}, loss {result['loss']:.3f}, "
             f"top-5 {100 * result['top5']:.1f} %, calibration error {100 * result['calibration_error']:.1f} %"
         )

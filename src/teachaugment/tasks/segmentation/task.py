@@ -14,6 +14,7 @@ from teachaugment.augment import fixed
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.config.sections import Config
 from teachaugment.data.files import image_files
+from teachaugment.data.folders import IMAGE_FOLDERS, MASK_FOLDERS, one_of
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
 from teachaugment.losses import cross_entropy, main_head
@@ -58,8 +59,8 @@ class Segmentation(Task):
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
         d = config.data
-        how = reading(config, crop=d.crop, scale=d.scale, ignore=d.ignore, whole=not training)
-        return data.load(d.path, how, data.MASKS)
+        own = {"crop": d.crop, "scale": d.scale, "ignore": d.ignore, "whole": not training, "partial": not training}
+        return data.load(d.path, reading(config, **own), data.MASKS)
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Segmentation:
@@ -123,14 +124,14 @@ class Segmentation(Task):
         return found, [None] * len(found)
 
     @classmethod
-    def describe(cls, result: Mapping[str, Any]) -> str:
+    def describe(cls, result: Mapping[str, Any], images: str = "test images") -> str:
         return (
-            f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} test images, loss {result['loss']:.3f}, "
+            f"{100 * result['miou']:5.1f} % mIoU on {result['images']:,} {images}, loss {result['loss']:.3f}, "
             f"pixel accuracy {100 * result['pixel_accuracy']:.1f} %"
         )
 
 
 def _is_mask(folder: Path, file: str) -> bool:
-    """Whether a file below ``folder`` is in a folder masks/ with a folder images/ beside it."""
-    above = [parent for parent in Path(file).parents if parent.name == "masks"]
-    return any((folder / parent.parent / "images").is_dir() for parent in above)
+    """Whether a file below ``folder`` is in a folder for masks with one for images beside it."""
+    above = [parent for parent in Path(file).parents if parent.name.lower() in MASK_FOLDERS]
+    return any(one_of(folder / parent.parent, IMAGE_FOLDERS) is not None for parent in above)

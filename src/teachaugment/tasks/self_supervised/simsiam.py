@@ -77,7 +77,7 @@ class SelfSupervised(Task):
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
         crops = {"area": config.views.area, "views": VIEWS} if training else {}
-        return data.load(config.data.path, reading(config, **crops), data.CLASSES)
+        return data.load(config.data.path, reading(config, partial=not training, **crops), data.CLASSES)
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> SelfSupervised:
@@ -169,8 +169,8 @@ class SelfSupervised(Task):
         return network.backbone, network.features
 
     @classmethod
-    def describe(cls, result: Mapping[str, Any]) -> str:
+    def describe(cls, result: Mapping[str, Any], images: str = "test images") -> str:
         return (
-            f"{100 * result['knn']:5.1f} % of {result['images']:,} test images by nearest neighbours (kNN); spread of "
+            f"{100 * result['knn']:5.1f} % of {result['images']:,} {images} by nearest neighbours (kNN); spread of "
             f"the outputs {result['spread']:.2f} of 1, effective rank {result['rank']:.1f}"
         )

@@ -44,8 +44,9 @@ for (const chart of document.querySelectorAll("figure.chart")) {
     chart.classList.add("reading");
     label.textContent = "· epoch " + epochs[at];
     for (const key of keys) {
-      const found = key.values.find(([x]) => x === epochs[at]);
-      key.text.textContent = found ? found[1] : "–";
+      const found = key.values.findLast(([x]) => x <= epochs[at]); // between two evaluations, the earlier one
+      const since = found && found[0] !== epochs[at] ? " (epoch " + found[0] + ")" : "";
+      key.text.textContent = found ? found[1] + since : "–";
     }
   };
   const leave = () => {
