@@ -2,6 +2,7 @@
 
 import copy
 import re
+import warnings
 from functools import partial
 
 import pytest
@@ -301,6 +302,7 @@ def test_a_first_batch_that_cannot_be_right_is_refused_in_one_line(x, y, message
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("augmenter", ["operations", "neural"])
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
@@ -316,8 +318,8 @@ def test_a_first_batch_that_cannot_be_right_is_refused_in_one_line(x, y, message
         (torch.zeros(4, 3, 8, 8), torch.zeros(3).long(), "4 images and 3 labels"),
     ],
 )
-def test_a_later_batch_that_cannot_be_right_is_refused_too(x, y, message):
-    teach = TeachAugment(network(), num_classes=4, n_inner=1)
+def test_a_later_batch_that_cannot_be_right_is_refused_too(x, y, message, augmenter):
+    teach = TeachAugment(network(), num_classes=4, augmenter=augmenter)
     teach(*images())
     teach.step(*images())
     for call in (teach, teach.step):
@@ -327,7 +329,7 @@ def test_a_later_batch_that_cannot_be_right_is_refused_too(x, y, message):
 
 
 def test_labels_of_other_whole_numbers_and_shares_are_taken():
-    teach = TeachAugment(network(), num_classes=4, n_inner=1)
+    teach = TeachAugment(network(), num_classes=4, augmenter="neural", n_inner=1)
     x, y = images()
     for labels in (y.int(), y.to(torch.uint8), F.one_hot(y, 4).float()):
         assert teach(x, labels).shape == x.shape and teach.step(x, labels)["objective"].isfinite()
@@ -341,7 +343,9 @@ def test_the_cross_entropies_of_torch_are_known(smoothing):
     for loss in (partial(cross_entropy, smoothing=smoothing) if smoothing else cross_entropy, *known):
         torch.manual_seed(0)
         target_loss = partial(non_saturating, smoothing=0.1) if loss not in known else None
-        teach = TeachAugment(network().eval(), num_classes=4, n_inner=1, loss=loss, target_loss=target_loss)
+        teach = TeachAugment(
+            network().eval(), num_classes=4, augmenter="neural", n_inner=1, loss=loss, target_loss=target_loss
+        )
         found.append([float(value) for value in teach.step(x, y).values()])
     assert found[0] == pytest.approx(found[1]) and found[0] == pytest.approx(found[2])
 
@@ -349,7 +353,10 @@ def test_the_cross_entropies_of_torch_are_known(smoothing):
 def test_a_cross_entropy_with_weights_is_another_loss_and_says_so():
     loss = nn.CrossEntropyLoss(weight=torch.ones(4))
     with pytest.warns(UserWarning, match="not in its non-saturating form"):
-        assert TeachAugment(network(), num_classes=4, loss=loss).target_loss is loss
+        assert TeachAugment(network(), num_classes=4, augmenter="neural", loss=loss).target_loss is loss
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the default maximises nothing
+        TeachAugment(network(), num_classes=4, loss=loss)
 
 
 def test_logits_of_an_output_are_taken():
@@ -368,7 +375,7 @@ def test_logits_of_an_output_are_taken():
 
     inner, batch = network().eval(), images()
     found = [
-        [float(v) for v in TeachAugment(model, num_classes=4, n_inner=1).step(*batch).values()]
+        [float(v) for v in TeachAugment(model, num_classes=4, augmenter="neural", n_inner=1).step(*batch).values()]
         for model in (inner, Wrapped(inner))
     ]
     assert found[0] == found[1]
@@ -376,7 +383,9 @@ def test_logits_of_an_output_are_taken():
 
 def test_augmentation_and_losses_stay_in_32_bits_inside_autocast():
     x, y = images()
-    plain, inside = (TeachAugment(network().eval(), num_classes=4, n_inner=1, seed=3) for _ in range(2))
+    plain, inside = (
+        TeachAugment(network().eval(), num_classes=4, augmenter="neural", n_inner=1, seed=3) for _ in range(2)
+    )
     inside.target.load_state_dict(plain.target.state_dict())
     expected, drawn = plain.step(x, y), plain(x, y)
     with torch.autocast("cpu", torch.bfloat16):

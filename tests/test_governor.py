@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
 from teachaugment.governor import FINISH, LATE, RATIO, Governor, mean_recall
+from teachaugment.losses import cross_entropy
+from teachaugment.mastery import default_mastery, recall
 
 Mastered = Callable[[float, float], float]  # what is mastered at a progress of the training and a strength
 
@@ -143,6 +147,15 @@ def test_the_papers_networks_can_be_governed():
 def test_numbers_of_the_papers_algorithm_are_refused_where_they_would_do_nothing():
     with pytest.raises(UserError, match="n_inner is a number of the paper's algorithm"):
         TeachAugment(network(), num_classes=3, n_inner=2)
+
+
+def test_every_cross_entropy_goes_by_the_recall_of_classes():
+    weighted = nn.CrossEntropyLoss(weight=torch.ones(4), reduction="sum")
+    smoothed = partial(F.cross_entropy, label_smoothing=0.1)
+    for loss in (cross_entropy, F.cross_entropy, nn.CrossEntropyLoss(label_smoothing=0.1), smoothed, weighted):
+        assert default_mastery(loss) is recall
+    for loss in (nn.MSELoss(), nn.CrossEntropyLoss(ignore_index=0)):
+        assert default_mastery(loss) is not recall
 
 
 def test_a_loss_of_your_own_says_itself_how_much_is_mastered():

@@ -41,13 +41,13 @@ from torch import Tensor, nn
 
 from teachaugment import distributed, states
 from teachaugment.augment.augmenter import Augmenter
-from teachaugment.batch import Batch, as_batch
+from teachaugment.batch import Batch, as_batch, check
 from teachaugment.finite_updates import require_finite
 from teachaugment.governor import Governor
 from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.mastery import Mastery, default_mastery
-from teachaugment.networks import each_output, evaluating, frozen, in_32_bits, unwrap
+from teachaugment.networks import Forward, each_output, evaluating, frozen, in_32_bits, unwrap
 from teachaugment.objectives.passes import Objective, Passes
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
@@ -56,15 +56,12 @@ from teachaugment.seeds import derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.view import View, probabilities
 
-# (network, batch as the network sees it) -> output
-Forward = Callable[[Callable[..., Any], Batch], Any]
-
 
 class TeachAugment:
     """Owns the augmenter, the teacher, the replay and the augmenter's optimiser; the target stays yours.
 
     target:       any module; it is read, never changed.
-    num_classes:  labels become the augmenter's context; None: no context.
+    num_classes:  labels are classes, and the context of an augmenter that learns; None: they are something else.
     channels:     of the images.
     views:        images of each sample that the target compares, as in SimSiam: each has an augmenter of its own.
     normalize:    what your loop does between augmentation and model, e.g. subtracting a mean.
@@ -117,9 +114,14 @@ class TeachAugment:
         )
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
-        self.objective, self.loss, self.one_class = objective, known_loss(loss), smoothing_of(loss) is not None
+        self.objective, self.loss = objective, known_loss(loss)
         self.mastery = mastery or default_mastery(loss)
-        self.target_loss = target_loss or default_target_loss(loss, h.non_saturating, h.smoothing)
+        self.target_loss = target_loss or (
+            default_target_loss(loss, h.non_saturating, h.smoothing) if self.learns else self.loss
+        )
+        one_class = smoothing_of(loss) is not None
+        self.check = partial(check, channels=channels, classes=num_classes, teaching=True, one_class=one_class)
+        self.as_batch = partial(as_batch, views=views)
         self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
@@ -138,7 +140,7 @@ class TeachAugment:
     def __call__(self, images: Tensor, labels: Tensor | None = None, *more: Tensor) -> Any:
         """Images for the target's next update, augmented, still in [0, 1]: ``teach(images, labels)``, or with several
         views ``teach(first, second)``, which returns as many."""
-        batch = self.augment(self._batch(images, labels, *more))
+        batch = self.augment(self.as_batch(images, labels, *more))
         return (batch.image, *batch.others) if batch.others else batch.image
 
     @torch.no_grad()
@@ -176,7 +178,8 @@ class TeachAugment:
         Returns what that measured, as tensors on the device, or None when there was none. ``permit`` is asked before
         the augmenter is updated, with what was measured, and may refuse.
         """
-        batch, due = images if isinstance(images, Batch) else self._batch(images, labels, *more), self.due
+        batch, due = images if isinstance(images, Batch) else self.as_batch(images, labels, *more), self.due
+        self._each(batch)  # complains before anything is updated
         self.teacher.update(self.target)
         if self.governor is not None:
             self.governor.step(batch, self.augment, self.mastered)
@@ -299,16 +302,13 @@ class TeachAugment:
         self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
         self.draws.clear()
 
-    def _batch(self, images: Tensor, labels: Tensor | None, *more: Tensor) -> Batch:
-        return as_batch(images, labels, *more, views=len(self.views))
-
     def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
-        """Each view with its images."""
+        """Each view with its images, which have been checked."""
         images = batch.each_view()
         if len(images) != len(self.views):
             raise ValueError(f"a batch of {len(self.views)} view(s) is needed; this one has {len(images)}")
-        for view, x in zip(self.views, images, strict=True):
-            view.check(x, self.steps, self.one_class)
+        for x in images:
+            self.check(x, step=self.steps)
         return list(zip(self.views, images, strict=True))
 
     def _normalized(self, batch: Batch) -> Batch:

@@ -55,12 +55,6 @@ def known_loss(loss: Loss) -> Loss:
     """This package's cross-entropy for any of torch's, and every other loss as it is."""
     smoothing = smoothing_of(loss)
     if smoothing is None:
-        if isinstance(loss, nn.CrossEntropyLoss):
-            warnings.warn(
-                "a cross-entropy with weights, another reduction or ignore_index is maximised as it is, not in its "
-                "non-saturating form; pass target_loss= for another one",
-                stacklevel=3,
-            )
         return loss
     return partial(cross_entropy, smoothing=smoothing) if smoothing else cross_entropy
 
@@ -68,6 +62,12 @@ def known_loss(loss: Loss) -> Loss:
 def default_target_loss(loss: Loss, use_non_saturating: bool, smoothing: float) -> Loss:
     """The target's term of Eq. 1 for cross-entropy; any other loss is maximised as it is."""
     if smoothing_of(loss) is None:
+        if isinstance(loss, nn.CrossEntropyLoss):
+            warnings.warn(
+                "a cross-entropy with weights, another reduction or ignore_index is maximised as it is, not in its "
+                "non-saturating form; pass target_loss= for another one",
+                stacklevel=3,
+            )
         return loss
     return partial(non_saturating if use_non_saturating else cross_entropy, smoothing=smoothing)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from teachaugment.batch import IGNORE
 from teachaugment.losses import Loss, main_head, smoothing_of
@@ -38,5 +38,7 @@ def likelihood(loss: Loss) -> Mastery:
 
 
 def default_mastery(loss: Loss) -> Mastery:
-    """The recall of each class for cross-entropy; any other loss says itself how much is left to lose."""
-    return recall if smoothing_of(loss) is not None else likelihood(loss)
+    """The recall of each class for cross-entropy, also with weights or summed up, which says nothing about what is
+    right; any other loss says itself how much is left to lose."""
+    of_classes = smoothing_of(loss) is not None or (isinstance(loss, nn.CrossEntropyLoss) and loss.ignore_index < 0)
+    return recall if of_classes else likelihood(loss)

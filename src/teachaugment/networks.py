@@ -13,6 +13,8 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from teachaugment.batch import Batch
 
+Forward = Callable[[Callable[..., Any], Batch], Any]  # (network, batch as the network sees it) -> output
+
 
 def each_output(network: Callable[..., Any], batch: Batch) -> Any:
     """The network's output for a batch; of several views, one for each."""

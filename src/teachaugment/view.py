@@ -11,7 +11,7 @@ import torch
 from teachaugment.augment import create
 from teachaugment.augment.augmenter import Augmenter
 from teachaugment.augment.mlp import Sources
-from teachaugment.batch import Batch, check
+from teachaugment.batch import Batch
 from teachaugment.hyperparameters import Hyperparameters
 from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
@@ -44,11 +44,6 @@ class View:
         if strength < 1:
             draw = self.augmenter.weakened(draw, strength)
         return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
-
-    def check(self, batch: Batch, step: int, one_class: bool) -> None:
-        """Refuse images and labels that this view cannot learn from."""
-        settings = self.augmenter.settings
-        check(batch, settings.channels, settings.classes, step, teaching=True, one_class=one_class)
 
     def policy(self, snapshots: bool = False, classes: Sequence[str] | None = None, **about: Any) -> Policy:
         """A copy, frozen; ``snapshots`` takes the replay along. Without a context it has no classes."""

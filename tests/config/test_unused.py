@@ -9,6 +9,8 @@ from teachaugment.config.resolve import Layer, resolve
 from teachaugment.config.unused import check_used
 from teachaugment.errors import UserError
 
+PAPER = {"augment__strategy": "teachaugment"}
+
 
 def refused(**given):
     values = {key.replace("__", "."): value for key, value in given.items()}
@@ -28,13 +30,15 @@ def refused(**given):
         ({"augment__strategy": "none", "teach__teacher": "runs/x"}, "--teach.teacher is not used by the strategy none"),
         ({"augment__policy": "runs/x", "teach__n_inner": 1}, "--teach.n_inner is not used by the strategy policy"),
         ({"augment__strategy": "consistency-kld", "teach__n_inner": 1}, "--teach.n_inner is not used"),
-        ({"augment__num_ops": 3}, "--augment.num_ops is not used by the strategy teachaugment, but by randaugment;"),
+        ({"augment__num_ops": 3}, "--augment.num_ops is not used by the strategy adaptive, but by randaugment;"),
+        ({"teach__n_inner": 1}, "--teach.n_inner is not used by the strategy adaptive, but by teachaugment;"),
+        ({"teach__teacher": "runs/x"}, "--teach.teacher is not used by the strategy adaptive"),
         ({"optim__betas": "0.9,0.99"}, "--optim.betas does nothing here: it is for --optim.name adamw"),
         ({"optim__name": "adamw", "optim__momentum": 0.5}, "--optim.momentum does nothing here"),
         ({"optim__milestones": "3,6"}, "--optim.milestones does nothing here"),
         ({"augment__mix_alpha": 0.2}, "--augment.mix_alpha does nothing here"),
-        ({"teach__replay": False, "teach__replay_decay": 0.5}, "--teach.replay_decay does nothing here"),
-        ({"teach__teacher": "runs/x", "teach__ema_decay": 0.9}, "it is for the moving average"),
+        ({**PAPER, "teach__replay": False, "teach__replay_decay": 0.5}, "--teach.replay_decay does nothing here"),
+        ({**PAPER, "teach__teacher": "runs/x", "teach__ema_decay": 0.9}, "it is for the moving average"),
         (
             {"model__name": "timm/efficientnet_lite0.ra_in1k"},
             "names the pretrained weights ra_in1k, and the network would begin with random ones; add --pretrained",
@@ -48,7 +52,8 @@ def test_what_would_do_nothing_is_refused(given, says):
 @pytest.mark.parametrize(
     "given",
     [
-        {"teach__n_inner": 1, "teach__teacher": "runs/x"},
+        {**PAPER, "teach__n_inner": 1, "teach__teacher": "runs/x"},
+        {"teach__ema_decay": 0.9, "teach__ema_warmup": 1},
         {"augment__strategy": "consistency-mse", "teach__teacher": "runs/x"},
         {"augment__strategy": "randaugment", "augment__num_ops": 3},
         {"augment__strategy": "none", "teach__n_inner": 5},  # the default: nothing is lost
