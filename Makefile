@@ -1,4 +1,4 @@
-# make demo   set up an environment and train on the embedded data, with and without learned augmentation
+# make demo   set up an environment and train on the embedded data, with and without its augmentation
 # make test   set it up with the test extras and run all tests     (make test ARGS="--slow" for the long ones too)
 # make torture   everything that machines do to a run, in full; writes the table in docs/reliability.md
 # make lint   ruff (lint and format) and mypy

@@ -26,7 +26,7 @@ UNPICKLE = ("pickle", "dill", "cloudpickle", "marshal", "shelve")
 HARMLESS = {"weights_only": "True", "allow_pickle": "False", "shell": "False", "trust_remote_code": "False"}
 # Calls that have one place, where they are checked.
 OPENERS = {
-    "Image.open": {"data/decode.py"},  # formats and sizes
+    "Image.open": {"data/opened.py"},  # formats and sizes
     "import_module": {"__init__.py", "tables.py"},  # names of this package, from its own tables
     "importlib.import_module": set[str](),
 }

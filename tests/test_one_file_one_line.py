@@ -181,7 +181,7 @@ def command(house: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-FAST = ("--epochs", "1", "--batch-size", "8", "--train.tensorboard", "false", "--device", "cpu", "--teach.n_inner", "1")
+FAST = ("--epochs", "1", "--batch-size", "8", "--train.tensorboard", "false", "--device", "cpu")
 
 
 def test_the_help_knows_all_of_them(house):
@@ -201,7 +201,8 @@ def test_the_command_says_hello(house):
 def test_a_run_uses_a_toy_of_every_kind(house):
     (house / "shades.toy").write_text("".join(f"{10 * k} class{k % 8}\n" for k in range(24)))
     toys = ("--task", "toy", "--model", "toy", "--teach.objective", "toy", "--teach.augmenter", "toy")
-    said = command(house, "train", "--data", "shades.toy", *toys, *FAST, "--output", "run")
+    paper = ("--strategy", "teachaugment", "--teach.n_inner", "1")
+    said = command(house, "train", "--data", "shades.toy", *toys, *paper, *FAST, "--output", "run")
     assert "% of the halves" in said and "lr 0.01" in said
     for name in ("policy.safetensors", "augmented.png", "report.html"):
         assert (house / "run" / name).is_file(), name

@@ -1,4 +1,4 @@
-"""The demo trains with and without learned augmentation, and says in one sentence what came of it."""
+"""The demo trains with and without its augmentation, and says in one sentence what came of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_the_demo_shows_the_point(tmp_path, capsys):
     words = ["--data.size", "8", "--data.per_class", "2", "--batch_size", "8", "--epochs", "1", "--device", "cpu"]
     assert cli.main(["demo", "--output", str(tmp_path), *words]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    assert last.startswith("With learned augmentation ") and "without it" in last
+    assert last.startswith("With its augmentation ") and "without it" in last
     (learned,) = (tmp_path / "runs").glob(f"{DEFAULT}-*/")
     assert f"{learned}/augmented.png" in last and (learned / "augmented.png").is_file()
     page = (learned / "report.html").read_text()

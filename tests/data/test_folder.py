@@ -244,7 +244,7 @@ def test_a_class_with_no_readable_training_image_is_refused(tmp_path):
 def test_decompression_bombs_are_refused_by_name(tmp_path, monkeypatch):
     folder(tmp_path, {"a": 3, "b": 3})
     picture(tmp_path / "a/bomb.png", size=(40, 40))
-    monkeypatch.setattr("teachaugment.data.decode.MAX_PIXELS", 1000)
+    monkeypatch.setattr("teachaugment.data.opened.MAX_PIXELS", 1000)
     assert "a/bomb.png" in one_line(tmp_path, "over the limit", size=8)
 
 

@@ -12,7 +12,7 @@ COMMANDS = Table(
     "command",
     __name__,
     {
-        "demo": Entry("demo", "built-in images with and without learned augmentation, side by side"),
+        "demo": Entry("demo", "built-in images with and without its augmentation, side by side"),
         "train": Entry("train", "train a model"),
         "evaluate": Entry("evaluate", "evaluate a run"),
         "predict": Entry("predict.command", "class and probability of images, or masks, by a run's network"),

@@ -21,7 +21,7 @@ from teachaugment.terminal import NobodyReads, escaped, flush, open_streams, say
 
 OVERVIEW = """\
 examples:
-  teachaugment demo                                 with and without learned augmentation, side by side, in minutes
+  teachaugment demo                                 with and without its augmentation, side by side, in minutes
   teachaugment train                                train a small network on generated images, in minutes
   teachaugment train --data photos --epochs 100     train on your own folder of images
   teachaugment train cifar10-wrn-28-10              an experiment of the paper, by the name of its preset

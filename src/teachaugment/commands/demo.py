@@ -1,4 +1,4 @@
-"""``teachaugment demo``: a small network on built-in images, with and without learned augmentation, side by side."""
+"""``teachaugment demo``: a small network on built-in images, with and without its augmentation, side by side."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sentence(found: list[dict[str, Any]], learned: Path) -> str:
     """Both accuracies, and where to look."""
     without, with_it = (strategy["mean"] for strategy in found)
     return (
-        f"With learned augmentation {with_it:.1f} % of the test images are right, without it {without:.1f} % (one "
-        f"seed); what it learned is to be seen in {learned / directory.PICTURE}, all about it in "
+        f"With its augmentation {with_it:.1f} % of the test images are right, without it {without:.1f} % (one "
+        f"seed); augmented images are to be seen in {learned / directory.PICTURE}, all about it in "
         f"{learned / directory.REPORT}."
     )

@@ -61,9 +61,10 @@ def opened(path: Path, policy: Policy, side: int = SIDE) -> Image.Image:
     from PIL import ImageOps
 
     from teachaugment.data import decode
+    from teachaugment.data.opened import opened as open_file
 
     try:
-        with decode.opened(path) as file:
+        with open_file(path) as file:
             return prepared(ImageOps.exif_transpose(file), policy, side)
     except UserError:
         raise

@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from teachaugment.data.decode import BICUBIC, BadImage, endings, fitted, grey, open_image, pixels, without_advice
+from teachaugment.data.decode import BICUBIC, BadImage, fitted, grey, open_image, pixels, without_advice
 from teachaugment.data.folders import files_below, is_hidden
+from teachaugment.data.opened import endings
 from teachaugment.data.source import Source
 from teachaugment.data.streamed import Sample, StreamedSplit
 from teachaugment.errors import UserError

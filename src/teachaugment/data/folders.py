@@ -26,7 +26,6 @@ MASK_FOLDERS = (
     *("masks", "mask", "annotations", "annotation", "annot", "labels", "label"),
     *("gt", "segmentations", "segmentationclass"),
 )
-HEADERS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # of which a first look reads the size
 LISTED = 10  # names that a message lists; of more it says how many
 
 
@@ -159,12 +158,11 @@ def has_validation(root: Path) -> bool:
 
 def first_side(root: Path) -> int | None:
     """The longer side of the first image file below a folder, from its header; None: there is none that can be read."""
-    from PIL import Image
+    from teachaugment.data.opened import opened
 
     for file in files_below(root):
-        if (root / file).is_file():  # a pipe would keep whoever opens it
-            with suppress(Exception), Image.open(root / file, formats=HEADERS) as image:
-                return max(image.size)
+        with suppress(Exception), opened(root / file) as image:
+            return max(image.size)
     return None
 
 

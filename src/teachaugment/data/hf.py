@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import torch
 from PIL import Image
 
-from teachaugment.data.decode import bad, opened
+from teachaugment.data.decode import bad
 from teachaugment.data.finish import Sources, finish
+from teachaugment.data.opened import opened
 from teachaugment.data.reading import Reading
 from teachaugment.data.source import Source
 from teachaugment.data.splits import DataSet

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from teachaugment.data import cache
-from teachaugment.data.decode import endings
+from teachaugment.data.opened import endings
 from teachaugment.errors import UserError
 from teachaugment.progress import progress
 
