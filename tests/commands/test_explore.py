@@ -77,18 +77,21 @@ def test_the_newest_run_is_taken(file, tmp_path, monkeypatch, capsys):
 def test_without_gradio_it_says_what_to_install(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     with pytest.raises(UserError, match=r"pip install '\.\[explore\]"):
-        explore.interface(file)
+        explore.interface(file, str(file.parent))
 
 
 def test_the_page_of_a_run_opens_with_its_images(trained_run, folder, tmp_path):
     pytest.importorskip("gradio")
-    found = explore.run_images(trained_run)
-    assert len(found) == 10 and all(image.size == (8, 8) for image in found.values())
-    page = explore.interface(trained_run)
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    found = explore.run_images(trained_run, str(shown))
+    assert len(found) == 10 and all(Image.open(image).size == (8, 8) for image in found.values())
+    page = explore.interface(trained_run, str(shown))
     kinds = {type(block).__name__: block for block in page.blocks.values()}
     assert kinds["Image"].value is not None and len(kinds["Gallery"].value) == explore.VERSIONS
     words = ["--data", str(folder), "--epochs", "1", "--device", "cpu", "--train.tensorboard", "false"]
     assert cli.main(["train", *words, "--output", str(tmp_path / "run")]) == 0
-    assert list(explore.run_images(tmp_path / "run")) == ["cat", "dog"]
+    assert list(explore.run_images(tmp_path / "run", str(shown))) == ["cat", "dog"]
     shutil.rmtree(folder)
-    assert explore.run_images(tmp_path / "run") == {} == explore.run_images(tmp_path / "policy.safetensors")
+    for gone in ("run", "policy.safetensors"):
+        assert explore.run_images(tmp_path / gone, str(shown)) == {}
