@@ -98,8 +98,8 @@ class Toy(Classification):
         return None
 
     @classmethod
-    def describe(cls, result):
-        return f"{100 * result['half']:.1f} % of the halves"
+    def describe(cls, result, images="test images"):
+        return f"{100 * result['half']:.1f} % of the halves of {result['images']} {images}"
 """,
     ),
     "model": (
