@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from teachaugment import strategies
-from teachaugment.commands.compare import command as compare
 from teachaugment.commands.parser import Parser
 from teachaugment.config.flags import add_settings
 from teachaugment.engine import directory
@@ -30,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from teachaugment.commands.compare import command as compare
     from teachaugment.commands.report import command as report
 
     parser = Parser(allow_abbrev=False)

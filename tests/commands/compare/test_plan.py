@@ -61,7 +61,16 @@ def test_a_run_is_known_by_its_settings_and_not_by_how_they_were_written():
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--optim.milestones", "3,6", "--optim.nesterov", "false", "--teach.fraction", "0.5"),
+        (
+            "--optim.schedule",
+            "step",
+            "--optim.milestones",
+            "3,6",
+            "--optim.nesterov",
+            "false",
+            "--teach.fraction",
+            "0.5",
+        ),
         ("--task", "segmentation"),
         ("--task", "segmentation", "--epochs", "40", "--augment.crop", "4"),  # the defaults of another task
         ("--task", "simsiam", "--train.tensorboard", "true", "--views.grey", "0.2"),
@@ -69,9 +78,17 @@ def test_a_run_is_known_by_its_settings_and_not_by_how_they_were_written():
     ],
 )
 def test_the_flags_of_a_run_make_its_configuration_again(flags):
-    config = configure(shared(*flags), "none", 1)
+    config = configure(shared(*flags), "teachaugment", 1)
     assert config.task == resolve(*read_words(flags)).task
     assert resolve(*read_words(words(config))) == config
+
+
+def test_a_run_gets_no_flags_that_its_strategy_has_no_use_for():
+    both = shared("--optim.nesterov", "false", "--teach.fraction", "0.5")
+    assert any("teach.fraction" in word for word in words(configure(both, "teachaugment", 1)))
+    for strategy in ("none", "adaptive"):
+        found = words(configure(both, strategy, 1))
+        assert any("optim.nesterov" in word for word in found) and not any("teach." in word for word in found)
 
 
 def test_shared_settings_are_what_was_said_as_plain_data(tmp_path):
