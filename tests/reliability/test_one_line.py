@@ -173,7 +173,12 @@ def test_odd_images_and_names_train_or_are_refused_in_words(lab, record, tmp_pat
     for name, make in cases.items():
         make(tmp_path / name)
         path = lab.fresh()
-        shape = {"data__size": 16 if name == "2" else "none", "data__per_class": "none", "train__epochs": 1, "train__batch_size": 4}
+        shape = {
+            "data__size": 16 if name == "2" else "none",
+            "data__per_class": "none",
+            "train__epochs": 1,
+            "train__batch_size": 4,
+        }
         process = lab.train(path, data__path=tmp_path / name, data__val_fraction=0, model__name="wrn-16-1", **shape)
         assert process.wait(300) in (0, 2), process.said()
         assert "Traceback" not in process.said() and "a mistake of the program" not in process.said(), process.said()
