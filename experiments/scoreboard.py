@@ -74,12 +74,13 @@ def section(board: dict[str, Any]) -> str:
         if groups[NOTHING].rows and groups[OURS].rows:
             rows.append(row(setting["title"], groups))
     header = ["setting", "none", "Cutout", "RandAugment, best of three", RIVAL, "TeachAugment", f"**{OURS}**"]
-    header += [f"{OURS} − none", f"{OURS} − {RIVAL}", "time, × none", "seeds"]
+    header += [f"{OURS} − none", f"{OURS} − {RIVAL}", "seeds"]
     about = f"Test metric in percent; paired differences with 95 % intervals. {', '.join(sorted(machines))}; "
     about += f"{min(dates)} to {max(dates)}." if dates else "nothing has been trained yet."
     if missing:
-        about += f" Not all runs are done yet for: {'; '.join(missing)}."
-    return markdown([Table("", header, rows, "")]).strip() + "\n\n" + about + "\n"
+        about += f" Of {len(missing)} of the {len(board['settings'])} settings not all runs are done yet."
+    table = markdown([Table("", header, rows, "")]).removeprefix("### \n\n").strip()
+    return f"{table}\n\n{about}\n"
 
 
 def group(label: str, strategy: str, found: list[kept.Row]) -> Group:
@@ -105,11 +106,9 @@ def row(title: str, groups: dict[str, Group]) -> list[str]:
         between = difference["interval"]
         return f"{difference['mean']:+.1f}" + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
 
-    time = means[OURS]["relative_time"]
     return [
         title, mean(NOTHING), mean("Cutout"), "–" if best is None else f"{best:.1f}", mean(RIVAL), mean("TeachAugment"),
-        f"**{mean(OURS)}**", against(NOTHING), against(RIVAL), "–" if time is None else f"{time:.2f}",
-        str(len(there[OURS].rows)),
+        f"**{mean(OURS)}**", against(NOTHING), against(RIVAL), str(len(there[OURS].rows)),
     ]  # fmt: skip
 
 

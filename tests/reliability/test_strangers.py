@@ -81,7 +81,7 @@ def bomb_arrays(path: Path, made: Path) -> None:
                     member.write(bytes(2**20))
 
 
-TEACHED = ["train", "--strategy", "teachaugment", "--data.size", "8"]
+TAUGHT = ["train", "--strategy", "teachaugment", "--data.size", "8"]
 DOORS: dict[str, tuple[Callable[[Path, Path], None], str, list[str]]] = {
     "a configuration that calls a function": (evil_yaml, "evil.yaml", ["train", "--config", "FILE"]),
     "a configuration that refers to itself": (endless_yaml, "evil.yaml", ["train", "--config", "FILE"]),
@@ -89,8 +89,8 @@ DOORS: dict[str, tuple[Callable[[Path, Path], None], str, list[str]]] = {
     "a checkpoint to resume": (evil_checkpoint, "run/last.pt", ["train", "--resume", "RUN"]),
     "a checkpoint without its checksum": (evil_torch, "run/last.pt", ["train", "--resume", "RUN"]),
     "a checkpoint to evaluate": (evil_checkpoint, "run/last.pt", ["evaluate", "RUN"]),
-    "a teacher": (evil_checkpoint, "evil.pt", [*TEACHED, "--teacher", "FILE"]),
-    "a teacher that torch saved": (evil_torch, "evil.pt", [*TEACHED, "--teacher", "FILE"]),
+    "a teacher": (evil_checkpoint, "evil.pt", [*TAUGHT, "--teacher", "FILE"]),
+    "a teacher that torch saved": (evil_torch, "evil.pt", [*TAUGHT, "--teacher", "FILE"]),
     "a policy": (evil_pickle, "evil.safetensors", ["train", "--policy", "FILE", "--data.size", "8"]),
     "a policy to preview": (evil_torch, "evil.safetensors", ["preview", "FILE", "x.png"]),
     "a run's policy to export": (evil_checkpoint, "run/last.pt", ["export", "RUN", "-o", "OUT"]),
