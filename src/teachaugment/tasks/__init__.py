@@ -56,6 +56,7 @@ _FINE_TUNING = {
     "teach.n_buffer": 2,
 }
 _CONSISTENCY = ("consistency-kld", "consistency-mse")
+_FOR_BOXES = {"ssd": "is for images with boxes: use --task detection"}
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
 
@@ -94,6 +95,7 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
         },
         refused_strategies={
             **_for_classification(*_CONSISTENCY),
+            **_FOR_BOXES,
             **dict.fromkeys(plain, "is not for {task}; 'none' makes its views and no more"),
         },
         refused_predictions="learns features, not classes; see teachaugment linear and teachaugment export --backbone",
@@ -113,6 +115,7 @@ TASKS: Table[TaskEntry] = Table(
             held_out=HELD_OUT,
             beginnings=("model.pretrained", "model.weights"),
             fine_tuning={**_FINE_TUNING, "train.batch_size": 32, "optim.label_smoothing": 0.1},
+            refused_strategies=_FOR_BOXES,
             # Of ImageNet's photographs a classifier is trained on random crops, as everywhere.
             data_defaults={"imagenet": {"augment.area": 0.08}},
         ),
@@ -145,7 +148,40 @@ TASKS: Table[TaskEntry] = Table(
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",
             },
-            refused_strategies=_for_classification(*_CONSISTENCY),
+            refused_strategies={**_for_classification(*_CONSISTENCY), **_FOR_BOXES},
+        ),
+        "detection": TaskEntry(
+            "detection.task:Detection",
+            "boxes around things, each with a class",
+            metric="map",
+            metric_words="mAP",
+            class_metric="class_map",
+            class_words="average precision",
+            share_right="recall",
+            share_of="the boxes of ",
+            tag="object-detection",
+            networks="detection",
+            defaults={
+                "model.name": "fcos-small",
+                "optim.name": "adamw",
+                "optim.warmup_epochs": 1.0,
+                "optim.clip": 10.0,
+                "train.epochs": 30,
+                "train.batch_size": 16,
+                "augment.crop": 0,
+            },
+            beginnings=("model.weights",),  # with --pretrained only its backbone has learned something
+            fine_tuning=_FINE_TUNING,
+            refused_settings={
+                **_NO_LABELS_TO_MIX,
+                **dict.fromkeys(("data.centre", "data.interpolation"), "is not for {task}: images are shown whole"),
+                "data.balance": "is for labels of whole images: there are none in the task {task}",
+                "optim.label_smoothing": "is for labels of whole images: there are none in the task {task}",
+            },
+            refused_strategies={
+                **_for_classification(*_CONSISTENCY),
+                "augmix": "averages differently warped copies of an image, which no box can follow",
+            },
         ),
         # What decays besides weights is what each method's own code lets decay: in BYOL's, nothing.
         "simsiam": _self_supervised(

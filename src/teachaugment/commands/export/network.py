@@ -107,7 +107,8 @@ def check(format: Any, content: bytes, model: TrainedModel, close: float) -> flo
         found = format.outputs(content, model, image)
         if found.shape != expected.shape:
             raise UserError(f"{model.name} in this format gives {list(found.shape)}, not {list(expected.shape)}")
-        worst = max(worst, float((found - expected).abs().nan_to_num(torch.inf).max()))
+        apart = (found - expected).abs() / expected.abs().clamp_min(1)  # of probabilities this is the difference
+        worst = max(worst, float(apart.nan_to_num(torch.inf).max()))
     if worst > close:
         raise UserError(
             f"{model.name} in this format gives other probabilities than the run's network (by {worst:.0e}, more than "
