@@ -25,7 +25,9 @@ class Batch:
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
     others: tuple[Tensor, ...] = ()  # [B, C, H, W] each: further views of the same images, where several are compared
-    boxes: Tensor | None = None  # [B, N, 5] float: left, upper, right, lower in pixels, and the class, NO_BOX where none
+    boxes: Tensor | None = (
+        None  # [B, N, 5] float: left, upper, right, lower in pixels, and the class, NO_BOX where none
+    )
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)

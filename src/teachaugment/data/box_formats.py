@@ -88,7 +88,9 @@ def _voc_boxes(file: Path) -> Iterator[Box | BadImage]:
             objects[-1][key] = objects[-1].get(key, "") + data
 
     def refuse(*declared: Any) -> None:
-        raise BadImage(f"{file}, line {parser.CurrentLineNumber}: declares an entity, which no annotation needs{ADVICE}")
+        raise BadImage(
+            f"{file}, line {parser.CurrentLineNumber}: declares an entity, which no annotation needs{ADVICE}"
+        )
 
     parser.StartElementHandler, parser.CharacterDataHandler, parser.EntityDeclHandler = begin, text, refuse
     parser.EndElementHandler = lambda tag: path.pop()
@@ -113,7 +115,9 @@ def _voc_boxes(file: Path) -> Iterator[Box | BadImage]:
 def coco_files(root: Path) -> dict[str, Path]:
     """The JSON files of the splits; one alone is that of all images."""
     found: dict[str, Path] = {}
-    candidates = sorted([*root.glob("annotations/*.json"), *root.glob("*.json"), *root.glob("*/_annotations.coco.json")])
+    candidates = sorted(
+        [*root.glob("annotations/*.json"), *root.glob("*.json"), *root.glob("*/_annotations.coco.json")]
+    )
     boxes = [file for file in candidates if "caption" not in file.name and "keypoint" not in file.name]
     for split, names in NAMES.items():
         for file in boxes:

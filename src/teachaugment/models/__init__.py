@@ -114,7 +114,9 @@ MODELS: Table[Model] = Table(
         "unet-16": _unet("U-Net", {"width": 16}),
         "unet-16-half": _unet("U-Net at half the resolution", {"width": 16, "half": 1}, size=256),
         **{f"{head}-{backbone}": _segmenter(head, backbone) for head in SEGMENTERS for backbone in BACKBONES},
-        "fcos-small": Model("detection:SmallDetector", "FCOS with one level; Tian et al. 2019", {}, 96, 10, "detection"),
+        "fcos-small": Model(
+            "detection:SmallDetector", "FCOS with one level; Tian et al. 2019", {}, 96, 10, "detection"
+        ),
         "ssdlite-mobilenet-v3": _detector("ssdlite", "mobilenet-v3"),
         **{
             f"{head}-{backbone}": _detector(head, backbone)

@@ -239,7 +239,6 @@ class OfTorchvision(nn.Module):
 
     def __init__(self, network: Any, *head_modules: str):
         super().__init__()
-        network.transform = AsTheyAre()
         self.network = network
         self.head_modules = tuple(f"network.{name}" for name in head_modules)
         self.first = 1 if isinstance(network, (GeneralizedRCNN, SSD)) else 0  # their class 0 is the background
@@ -289,7 +288,7 @@ def detector(num_classes: int, channels: int, head: str, backbone: str, pretrain
         if head == "ssdlite":
             sizes = {"num_classes": num_classes + 1, "trainable_backbone_layers": 6 if pretrained else None}
             network = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=weights, **sizes)
-            return OfTorchvision(network, "head")
+            return _as_it_is(network, "head")
         pyramid = _pyramid(backbone, weights, dense=head != "fasterrcnn")
     except (OSError, RuntimeError) as error:  # no network, a full disk, a file cut short
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -301,9 +300,14 @@ def detector(num_classes: int, channels: int, head: str, backbone: str, pretrain
         if backbone == "mobilenet-v3":  # torchvision's own choice for its three levels
             anchors = AnchorGenerator(((32, 64, 128, 256, 512),) * 3, ((0.5, 1.0, 2.0),) * 3)
         network = FasterRCNN(pyramid, num_classes + 1, rpn_anchor_generator=anchors)
-        return OfTorchvision(network, "roi_heads.box_predictor")
+        return _as_it_is(network, "roi_heads.box_predictor")
     made = {"retinanet": RetinaNet, "fcos": FCOS}[head](pyramid, num_classes)
-    return OfTorchvision(made, "head.classification_head.cls_logits")
+    return _as_it_is(made, "head.classification_head.cls_logits")
+
+
+def _as_it_is(network: Any, *head_modules: str) -> OfTorchvision:
+    network.transform = AsTheyAre()
+    return OfTorchvision(network, *head_modules)
 
 
 def _pyramid(backbone: str, weights: str | None, dense: bool) -> nn.Module:

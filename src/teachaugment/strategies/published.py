@@ -116,9 +116,7 @@ class PerImage:
         pixels = (batch.image * 255).round().to("cpu", torch.uint8)
         known = {"mask": None if batch.mask is None else batch.mask.cpu()[:, None], "boxes": batch.boxes}
         follow = {name: value.cpu() for name, value in known.items() if value is not None}
-        made = [
-            self.one(image, {name: value[i] for name, value in follow.items()}) for i, image in enumerate(pixels)
-        ]
+        made = [self.one(image, {name: value[i] for name, value in follow.items()}) for i, image in enumerate(pixels)]
         moved = {name: torch.stack([followers[name] for _, followers in made]).to(device) for name in follow}
         if "mask" in moved:
             moved["mask"] = moved["mask"][:, 0]
@@ -127,7 +125,9 @@ class PerImage:
     def one(self, image: Tensor, follow: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """One image and what follows it, by the same draw: its mask [1, H, W], its boxes [N, 5]."""
         if follow and not hasattr(self.transform, "mask"):
-            raise UserError("augmix averages differently warped copies of an image, which no mask and no box can follow")
+            raise UserError(
+                "augmix averages differently warped copies of an image, which no mask and no box can follow"
+            )
         for name, value in follow.items():
             setattr(self.transform, name, value)
         try:

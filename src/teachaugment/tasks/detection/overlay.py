@@ -37,7 +37,9 @@ def predictions(batch: Batch, found: Tensor, classes: Sequence[str], colors: Seq
     boxes, missed = boxes_of(batch), len(classes)
     lost = torch.where(found_boxes(found, boxes), NO_BOX, torch.where(boxes[..., 4] == NO_BOX, NO_BOX, missed))
     sure = torch.where(found[..., 4] >= SURE, found[..., 5], NO_BOX)
-    told = torch.cat([torch.cat([found[..., :4], sure[..., None]], 2), torch.cat([boxes[..., :4], lost[..., None]], 2)], 1)
+    told = torch.cat(
+        [torch.cat([found[..., :4], sure[..., None]], 2), torch.cat([boxes[..., :4], lost[..., None]], 2)], 1
+    )
     shown = [drawn(batch.image, boxes, colors), drawn(batch.image, told, [*colors, MISSED])]
     names = [classes_in(rows, classes) for rows in boxes]
     return legend(comparison(batch.image, shown, names, headings=("image", "boxes, prediction")), classes, colors)
