@@ -27,7 +27,7 @@ def main() -> None:
     # Pairs of an image [3, H, W] in [0, 1] and its boxes [N, 5]: left, upper, right, lower, class from 0 on.
     train, test = generate(args.train, 96, TRAIN, 0, "train"), generate(args.test, 96, TEST, 0, "test")
     pairs = [(image / 255, boxes[boxes[:, 4] >= 0]) for image, boxes in zip(train.image, train.boxes, strict=True)]
-    loader = DataLoader(pairs, batch_size=20, shuffle=True, drop_last=True, collate_fn=lambda rows: zip(*rows))
+    loader = DataLoader(pairs, batch_size=20, shuffle=True, drop_last=True, collate_fn=list)
 
     # Normalises and resizes by itself, and gives its losses only in training mode; the wrapper asks for them in any.
     model = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=1 + len(CLASSES))
@@ -41,8 +41,9 @@ def main() -> None:
 
     for epoch in range(args.epochs):
         model.train()
-        for images, boxes in loader:
-            batch = Batch(torch.stack(list(images)), boxes=stacked(list(boxes)))
+        for rows in loader:
+            images, boxes = zip(*rows, strict=True)
+            batch = Batch(torch.stack(images), boxes=stacked(boxes))
             seen = teach.augment(batch)  # +
             loss = model(seen.image, seen.boxes).minimised  # was: sum(model(images, targets).values())
             optimizer.zero_grad()

@@ -15,7 +15,7 @@ CORNERS = (0, 1, 2, 1, 2, 3, 0, 3)  # of left, upper, right, lower: x and y of t
 
 
 def warp_boxes(boxes: Tensor, matrix: Tensor, size: tuple[int, int]) -> Tensor:
-    """Where ``affine_warp`` with the same matrix [B, 2, 3] moves the boxes [B, N, 5] of images of this height and width.
+    """Where ``affine_warp`` with the same matrix [B, 2, 3] moves boxes [B, N, 5] of images of this height and width.
 
     A box becomes the box around its four corners. The matrix gets a gradient through what is kept.
     """

@@ -77,7 +77,7 @@ class BoxSplit(StreamedSplit):
 
 
 def fit(image: Tensor, size: tuple[int, int], fill: Tensor | float = 0.0) -> tuple[Tensor, float]:
-    """Images [..., C, H, W] in the upper left corner of ``size``, as large as fits into it, and by how much they grew."""
+    """Images [..., C, H, W] in the upper left corner of ``size``, as large as fits into it, and how much they grew."""
     height, width = image.shape[-2:]
     if (height, width) == tuple(size):
         return image, 1.0
@@ -164,7 +164,7 @@ def _checked(scenes: list[Scene], classes: list[str], bad: list[BadImage]) -> tu
 def _right(
     boxes: list[Box | BadImage], size: tuple[int, int], classes: list[str], bad: list[BadImage]
 ) -> Iterable[tuple[float, ...]]:
-    """The boxes that are right, in pixels and cut where they stick out by a rounding error, with their class's number."""
+    """The boxes that are right, in pixels and cut where they stick out a little, with the number of the class."""
     height, width = size
     for box in boxes:
         if isinstance(box, BadImage):

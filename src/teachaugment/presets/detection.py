@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 NOTE = (
-    "Schedule, learning rate and weight decay are those of torchvision's reference for this detector, whose images are larger "
-    "(800 pixels on the shorter side). The backbone starts with torchvision's IMAGENET1K_V1, which is downloaded. Name the "
-    "folder, which has annotations/, train2017/ and val2017/, with --data"
+    "Schedule, learning rate and weight decay are those of torchvision's reference for this detector, whose images are "
+    "larger (800 pixels on the shorter side). The backbone starts with torchvision's IMAGENET1K_V1, which is "
+    "downloaded. Name the folder, which has annotations/, train2017/ and val2017/, with --data"
 )
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Fixed strategies from the literature, as torchvision has them: drawn and applied image by image, with masks, boxes."""
+"""Fixed strategies from the literature, as torchvision has them: drawn and applied one by one, with masks and boxes."""
 
 from __future__ import annotations
 

@@ -137,6 +137,6 @@ class Detection(Task):
     @classmethod
     def describe(cls, result: Mapping[str, Any]) -> str:
         return (
-            f"{100 * result['map']:5.1f} % mAP on {result['images']:,} test images, {100 * result['map_50']:.1f} % at an "
-            f"overlap of 0.5, {100 * result['recall']:.1f} % of {result['boxes']:,} boxes found"
+            f"{100 * result['map']:5.1f} % mAP on {result['images']:,} test images, {100 * result['map_50']:.1f} % at "
+            f"an overlap of 0.5, {100 * result['recall']:.1f} % of {result['boxes']:,} boxes found"
         )
