@@ -25,6 +25,7 @@ class TaskEntry(Entry):
     share_right: str | None = None  # the metric that is a share of right answers, where there is one
     share_of: str = ""  # what that share is of, besides whole images
     tag: str | None = None  # what model hubs call it
+    gives: str = "probabilities"  # what its networks say about images, in a word
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
@@ -160,6 +161,7 @@ TASKS: Table[TaskEntry] = Table(
             share_right="recall",
             share_of="the boxes of ",
             tag="object-detection",
+            gives="boxes",
             networks="detection",
             defaults={
                 "model.name": "fcos-small",

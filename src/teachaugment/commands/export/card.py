@@ -45,7 +45,7 @@ def card(
         "file is its owner's to choose.",
         f"## What it is\n\n{table(facts(model, about, provenance))}",
         f"## Use\n\n{use}\n\n{preparation(model, about)}",
-        f"This file was run when it was written: its probabilities {agreement(difference)}. From the run itself it is "
+        f"This file was run when it was written: its {task.gives} {agreement(difference)}. From the run itself it is "
         "`teachaugment.load_model(run).predict(images)`.",
         f"## Classes\n\n{names(model.classes)}",
         f"## Limits\n\n{LIMITS.format(images=f'Images must be {height}×{width}; their number is free.')}",
