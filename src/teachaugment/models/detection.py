@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torchvision.models.detection import FCOS, FasterRCNN, RetinaNet, ssdlite320_mobilenet_v3_large
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.backbone_utils import mobilenet_backbone, resnet_fpn_backbone
-from torchvision.models.detection.generalized_rcnn import GeneralizedRCNN
 from torchvision.models.detection.roi_heads import RoIHeads
 from torchvision.models.detection.rpn import RegionProposalNetwork
 from torchvision.models.detection.ssd import SSD
@@ -214,7 +213,7 @@ def cell_losses(logits: Tensor, sides: Tensor, boxes: Tensor) -> Losses:
 
 WEIGHTS = "IMAGENET1K_V1"  # of backbones, as in models/segmentation.py
 BACKBONES = {"resnet-50": "resnet50", "mobilenet-v3": "mobilenet_v3_large"}
-ASK_FOR_THE_MODE = (GeneralizedRCNN, RegionProposalNetwork, RoIHeads, RetinaNet, FCOS, SSD, GeneralizedRCNNTransform)
+ASK_FOR_THE_MODE = (FasterRCNN, RegionProposalNetwork, RoIHeads, RetinaNet, FCOS, SSD, GeneralizedRCNNTransform)
 
 
 class AsTheyAre(GeneralizedRCNNTransform):
@@ -237,11 +236,13 @@ class OfTorchvision(nn.Module):
     time of a call; what they are made of (batch norm, dropout) stays in the mode it is in.
     """
 
+    not_traced = "what torchvision does with its boxes depends on how many there are"
+
     def __init__(self, network: Any, *head_modules: str):
         super().__init__()
         self.network = network
         self.head_modules = tuple(f"network.{name}" for name in head_modules)
-        self.first = 1 if isinstance(network, (GeneralizedRCNN, SSD)) else 0  # their class 0 is the background
+        self.first = 1 if isinstance(network, (FasterRCNN, SSD)) else 0  # their class 0 is the background
 
     def forward(self, image: Tensor, boxes: Tensor | None = None) -> Any:
         with asked_for_losses(self.network, boxes is not None):
@@ -286,8 +287,8 @@ def detector(num_classes: int, channels: int, head: str, backbone: str, pretrain
     weights = WEIGHTS if pretrained else None
     try:
         if head == "ssdlite":
-            sizes = {"num_classes": num_classes + 1, "trainable_backbone_layers": 6 if pretrained else None}
-            network = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=weights, **sizes)
+            own = {"num_classes": num_classes + 1, "trainable_backbone_layers": 6 if pretrained else None}
+            network = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=weights, **own)
             return _as_it_is(network, "head")
         pyramid = _pyramid(backbone, weights, dense=head != "fasterrcnn")
     except (OSError, RuntimeError) as error:  # no network, a full disk, a file cut short
@@ -296,9 +297,8 @@ def detector(num_classes: int, channels: int, head: str, backbone: str, pretrain
             f"the ImageNet weights of {backbone} cannot be downloaded ({reason}); start without: --pretrained false"
         ) from None
     if head == "fasterrcnn":
-        anchors = None
-        if backbone == "mobilenet-v3":  # torchvision's own choice for its three levels
-            anchors = AnchorGenerator(((32, 64, 128, 256, 512),) * 3, ((0.5, 1.0, 2.0),) * 3)
+        sizes, shapes = ((32, 64, 128, 256, 512),) * 3, ((0.5, 1.0, 2.0),) * 3  # torchvision's for three levels
+        anchors = AnchorGenerator(sizes, shapes) if backbone == "mobilenet-v3" else None
         network = FasterRCNN(pyramid, num_classes + 1, rpn_anchor_generator=anchors)
         return _as_it_is(network, "roi_heads.box_predictor")
     made = {"retinanet": RetinaNet, "fcos": FCOS}[head](pyramid, num_classes)

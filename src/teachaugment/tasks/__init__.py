@@ -26,6 +26,8 @@ class TaskEntry(Entry):
     share_of: str = ""  # what that share is of, besides whole images
     tag: str | None = None  # what model hubs call it
     gives: str = "probabilities"  # what its networks say about images, in a word
+    output_code: str = ".softmax(1)"  # how a program gets that from the output of a plain network
+    prepared: str = "Images are not resized: cut them into pieces of this size."  # where a network takes any size
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
@@ -162,6 +164,10 @@ TASKS: Table[TaskEntry] = Table(
             share_of="the boxes of ",
             tag="object-detection",
             gives="boxes",
+            output_code="",
+            prepared="Images are made smaller or larger until they just fit into this size, in its upper left corner; "
+            "the rest is black. A box is a row of left, upper, right, lower in pixels, score and number of the class; "
+            "of rows that are none the class is -1.",
             networks="detection",
             defaults={
                 "model.name": "fcos-small",

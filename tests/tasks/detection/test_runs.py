@@ -109,6 +109,18 @@ def test_its_network_is_exported(finished, tmp_path, format):
     assert file.stat().st_size > 100_000
 
 
+def test_a_detector_of_torchvision_is_exported_as_weights_alone(folder, tmp_path, capsys):
+    config = tiny(folder, model__name="ssdlite-mobilenet-v3", augment__strategy="none", output=str(tmp_path / "run"))
+    trainer = build.build(config)
+    path = directory.create_run(config)
+    checkpoint.save(path / checkpoint.LAST, trainer.state_dict())
+    assert cli.main(["export", str(path), "--target", "onnx"]) == 2
+    assert "cannot be written as onnx" in capsys.readouterr().err
+    assert cli.main(["export", str(path), "--target", "safetensors"]) == 0
+    card = (path / "network.safetensors.md").read_text()
+    assert "boxes = network((images - mean) / std)  #" in card and "upper left corner" in card
+
+
 @pytest.mark.parametrize("strategy", ["none", "ssd", "trivialaugment", "crop-flip"])
 def test_a_step_of_other_strategies(folder, strategy):
     trainer = build.build(tiny(folder, augment__strategy=strategy, augment__area=0.5, augment__crop=2))

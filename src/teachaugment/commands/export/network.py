@@ -65,9 +65,13 @@ def write_network(
     if output.suffix != entry.ending:
         raise UserError(f"--output {output} must end in {entry.ending}")
     about = description(model, half)
+    if entry.traced and (why := getattr(model.network, "not_traced", "")):
+        raise UserError(f"{model.name} cannot be written as {target}: {why}; --target safetensors has its weights")
     try:
         content = format.content(Deployed(model, half), about)
-    except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError) as error:  # what cannot be traced
+    except UserError:
+        raise
+    except Exception as error:  # of a network that cannot be traced, each tracer has its own
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"{model.name} cannot be written as {target}: {reason}") from None
     difference = check(format, content, model, CLOSE_IN_HALF if half else CLOSE)
