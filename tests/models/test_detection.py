@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torchvision.ops import batched_nms, generalized_box_iou_loss
 
 from teachaugment import models
@@ -105,6 +106,24 @@ def test_torchvisions_detectors_give_losses_in_any_mode_and_change_nothing(name)
         found = network(image)
     assert found.shape == (2, FOUND, 6) and set(found[..., 5].unique().tolist()) <= {NO_BOX, 0, 1, 2}
     assert all(network.get_submodule(part) for part in heads(network))
+
+
+def test_the_weights_of_a_detector_for_other_classes_are_taken_but_for_its_head(tmp_path):
+    torch.manual_seed(0)
+    other, file = SmallDetector(7), tmp_path / "other.safetensors"
+    save_file(other.state_dict(), file)
+    network = SmallDetector(3)
+    rare = network.classes[1].bias.clone()
+    models.load_weights(network, str(file), "fcos-small")
+    assert torch.equal(network.stem[0][0].weight, other.stem[0][0].weight)
+    assert torch.equal(network.sides[1].weight, other.sides[1].weight)
+    assert torch.equal(network.classes[1].bias, rare) and rare.max() < -4
+    whole = models.create("ssdlite-mobilenet-v3", 90)
+    torch.save(whole.network.state_dict(), tmp_path / "coco.pth")  # as torchvision has them
+    taken = models.create("ssdlite-mobilenet-v3", 3)
+    models.load_weights(taken, str(tmp_path / "coco.pth"), "ssdlite-mobilenet-v3")
+    found, given = taken.network.backbone.state_dict(), whole.network.backbone.state_dict()
+    assert all(torch.equal(found[key], given[key]) for key in given)
 
 
 def test_a_detector_says_what_it_cannot_take():

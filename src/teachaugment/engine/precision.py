@@ -44,13 +44,16 @@ class LowPrecision(nn.Module):
 
     def forward(self, image: Tensor, *more: Tensor) -> Any:
         if self.scale != 1:
-            image, *more = (_ScaledGradient.apply(x, 1 / self.scale) for x in (image, *more))
+            image, more = self._enter(image), tuple(map(self._enter, more))
         with torch.autocast(image.device.type, self.dtype):
             output = self.network(image, *more)
         if not isinstance(output, tuple):
             return self._leave(output)
         parts = map(self._leave, output)
         return type(output)(*parts) if hasattr(output, "_fields") else tuple(parts)
+
+    def _enter(self, given: Tensor) -> Tensor:
+        return _ScaledGradient.apply(given, 1 / self.scale)
 
     def _leave(self, output: Tensor) -> Tensor:
         output = output.float()
