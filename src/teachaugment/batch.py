@@ -13,6 +13,7 @@ from teachaugment.distributed import rank
 from teachaugment.errors import UserError
 
 IGNORE = 255  # mask value of a pixel about which nothing is known
+NO_BOX = -1  # class of a row of boxes that is empty
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Batch:
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
     others: tuple[Tensor, ...] = ()  # [B, C, H, W] each: further views of the same images, where several are compared
+    boxes: Tensor | None = (
+        None  # [B, N, 5] float: left, upper, right, lower in pixels, and the class, NO_BOX where none
+    )
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)
@@ -58,8 +62,8 @@ class Batch:
 
     @property
     def truth(self) -> Tensor | None:
-        """What a loss compares an output with: the mask where there is one, else the label."""
-        return self.label if self.mask is None else self.mask
+        """What a loss compares an output with: the boxes or the mask where there are any, else the label."""
+        return next((known for known in (self.boxes, self.mask) if known is not None), self.label)
 
     def each_view(self) -> list[Batch]:
         """A batch for each view: this one itself or, where there are several, each of them without what is known."""

@@ -128,15 +128,14 @@ def load_run(
     state, file = processes.share(
         lambda: (checkpoint.load(best), best) if which == "best" and best.exists() else checkpoint.newest(path)
     )
-    saved, fixed_size = state["data"], TASKS.load(config.task).fixed_size
+    saved, task = state["data"], TASKS.load(config.task)
     if other is not None:
-        height, width = saved["size"]
-        size = height if height == width and fixed_size else None
+        size = task.other_size(*saved["size"])
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
     dataset = processes.in_turn(lambda: build.load_data(config, training=False))
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
-        *([("size", _by(dataset.size), _by(saved["size"]))] if fixed_size else []),
+        *([("size", _by(dataset.size), _by(saved["size"]))] if task.fixed_size else []),
         ("number of channels", dataset.channels, saved["channels"]),
     ):
         if mine != theirs:

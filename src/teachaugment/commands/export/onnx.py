@@ -11,6 +11,7 @@ from teachaugment.commands.export.network import Deployed, as_texts
 from teachaugment.engine.trained import TrainedModel
 from teachaugment.errors import UserError
 from teachaugment.progress import say
+from teachaugment.tasks import TASKS
 
 
 def content(deployed: Deployed, about: dict[str, Any]) -> bytes:
@@ -26,7 +27,7 @@ def content(deployed: Deployed, about: dict[str, Any]) -> bytes:
             deployed,
             (deployed.example(),),
             input_names=["image"],
-            output_names=["probabilities"],
+            output_names=[TASKS[about["task"]].gives],
             dynamic_shapes=({0: torch.export.Dim("batch")},),
             dynamo=True,
             verbose=False,
