@@ -24,7 +24,7 @@ from teachaugment.errors import UserError
 MOST = 4  # figures in an image
 SIDE, TRAINING, TESTED = 96, 500, 300  # pixels of an image, and how many there are
 CHUNK = 50  # images drawn at a time
-ANYWHERE = {"scale": (0.2, 0.42), "shift": 0.62}  # radius of a figure and its place, as shares of half the image
+SCALE, SHIFT = (0.2, 0.42), 0.62  # radius of a figure and its place, as shares of half the image
 SHARED = 0.1  # of a figure's box that an earlier one may cover
 
 
@@ -35,7 +35,7 @@ def generate(n: int, size: int, ranges: Ranges, *parts: int | str) -> Split:
         rng = np.random.default_rng(seeds.derive("figures", *parts, start))
         end = min(n, start + CHUNK)
         # Always a whole chunk, and cut afterwards: the images must not depend on how many are asked for.
-        drawn, around = _draw(rng, size, replace(ranges, **ANYWHERE))
+        drawn, around = _draw(rng, size, replace(ranges, scale=SCALE, shift=SHIFT))
         image[start:end], boxes[start:end] = drawn[: end - start], around[: end - start]
     return Split(torch.from_numpy(image), torch.zeros(n, dtype=torch.int64), boxes=torch.from_numpy(boxes))
 
@@ -64,7 +64,7 @@ def _draw(rng: np.random.Generator, size: int, r: Ranges) -> tuple[NDArray[np.ui
 def _around(inside: NDArray[np.bool_]) -> Array:
     """The boxes [N, 4] around what is true in [N, H, W]."""
     size = inside.shape[-1]
-    columns, rows = inside.any(1), inside.any(2)
+    columns, rows = np.asarray(inside.any(1)), np.asarray(inside.any(2))
     sides = [columns.argmax(1), rows.argmax(1), size - columns[:, ::-1].argmax(1), size - rows[:, ::-1].argmax(1)]
     return np.stack(sides, 1).astype(np.float32)
 

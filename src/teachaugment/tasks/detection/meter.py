@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from teachaugment.batch import NO_BOX, Batch
 from teachaugment.errors import UserError
 from teachaugment.tasks.detection.recall import recall_of_boxes
 
-BACKEND = "faster_coco_eval"
+BACKEND: Final = "faster_coco_eval"
 NEEDED = ("torchmetrics", BACKEND)
 
 
@@ -68,9 +68,8 @@ class DetectionMeter:
         images = int(self.images)
         if not self.numbers:
             return {"loss": float(self.total_loss) / max(images, 1), "images": images}
-        precision = average_precision(
-            *(torch.cat(rows).cpu() for rows in (self.numbers, self.found, self.true)), self.num_classes
-        )
+        numbers, found, true = (torch.cat(rows).cpu() for rows in (self.numbers, self.found, self.true))
+        precision = average_precision(numbers, found, true, self.num_classes)
         return {
             **precision,
             "recall": int(self.right.sum()) / max(int(self.seen.sum()), 1),
