@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from teachaugment import data, seeds
 from teachaugment.augment import fixed
@@ -68,6 +68,7 @@ class Detection(Task):
             "forward": self.frozen_forward,
             "loss": lambda losses, boxes: losses.minimised,
             "target_loss": lambda losses, boxes: losses.maximised if hard else losses.minimised,
+            "mastery": lambda found, boxes: torch.stack(recall_of_boxes(found, boxes, len(self.classes))).float(),
         }
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
@@ -81,9 +82,12 @@ class Detection(Task):
     def forward(self, network: Network, seen: Batch) -> Losses:
         return network(seen.image, boxes_of(seen))
 
-    def frozen_forward(self, network: Network, seen: Batch) -> Losses:
+    def frozen_forward(self, network: Network, seen: Batch) -> Any:
         """The same in the augmenter's update: what a detector draws inside (which of its proposals count) is a function
-        of the images, and so the same for target and teacher."""
+        of the images, and so the same for target and teacher. A detector in eval mode, as the governor calls it, says
+        what it finds."""
+        if isinstance(network, nn.Module) and not network.training:
+            return self.predict(network, seen.image)
         images = [] if seen.index is None else seen.index.tolist()
         with torch.random.fork_rng():
             torch.manual_seed(seeds.derive("sampling", seen.part, *images))
