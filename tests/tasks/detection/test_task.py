@@ -125,7 +125,7 @@ def test_the_augmenters_update_sees_the_detectors_losses_and_changes_nothing_els
     torch.manual_seed(1)
     own, network = task(), models.create(name, 3)
     config = SimpleNamespace(teach=SimpleNamespace(objective="teachaugment", non_saturating=True))
-    teach = TeachAugment(network, normalize=own.normalize, n_inner=1, **own.teaching(config))
+    teach = TeachAugment(network, normalize=own.normalize, n_inner=1, **own.teaching(config), augmenter="neural")
     state = {key: value.clone() for key, value in network.state_dict().items()}
     before = [p.clone() for p in teach.augmenter.parameters()]
     modes = [module.training for module in (*network.modules(), *teach.teacher.model.modules())]
