@@ -18,7 +18,7 @@ def test_the_example_runs(example, tmp_path):
     command = [sys.executable, str(example), "--epochs", "2", "--train", "100", "--test", "100"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
-    assert "accuracy" in result.stdout
+    assert "accuracy" in result.stdout or "test boxes found" in result.stdout
     assert (tmp_path / "policy.safetensors").exists()
 
 

@@ -15,6 +15,7 @@ from teachaugment.errors import UserError
 LOOK_EVERY = 100  # steps after which the values of a batch on an accelerator are looked at, which waits for it
 CLOSE = 1e-3  # by which images may leave [0, 1]: what resizing leaves behind
 IGNORE = 255  # mask value of a pixel about which nothing is known
+NO_BOX = -1  # class of a row of boxes that is empty
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Batch:
     mask: Tensor | None = None  # [B, H, W] int64, IGNORE where nothing is known
     index: Tensor | None = None  # [B] int64, position in the split
     others: tuple[Tensor, ...] = ()  # [B, C, H, W] each: further views of the same images, where several are compared
+    boxes: Tensor | None = (
+        None  # [B, N, 5] float: left, upper, right, lower in pixels, and the class, NO_BOX where none
+    )
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)
@@ -60,10 +64,10 @@ class Batch:
 
     @property
     def truth(self) -> Any:
-        """What a loss compares an output with: the mask where there is one, else the label; of several views, these."""
+        """What a loss compares an output with: boxes or mask where there are any, else the label; of views, these."""
         if self.others:
             return (self.image, *self.others)
-        return self.label if self.mask is None else self.mask
+        return next((known for known in (self.boxes, self.mask) if known is not None), self.label)
 
     def each_view(self) -> list[Batch]:
         """A batch for each view: this one itself or, where there are several, each of them without what is known."""

@@ -83,6 +83,17 @@ def gather(tensor: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def gather_rows(rows: Tensor) -> Tensor:
+    """The rows of all processes, however many each has."""
+    if world() == 1:
+        return rows
+    counts = gathered(torch.tensor(len(rows), device=rows.device)).tolist()
+    padded = rows.new_zeros(max(counts), *rows.shape[1:])
+    padded[: len(rows)] = rows
+    parts = gather(padded).split(max(*counts, 1))
+    return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+
 def average_buffers(module: nn.Module) -> None:
     """Batch norm's statistics become those of all processes' images. (They are averages over time of means: so to
     average over the processes at each step, or only when they are used, is the same.)"""

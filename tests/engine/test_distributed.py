@@ -20,12 +20,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from teachaugment import TeachAugment, distributed
+from teachaugment.batch import Batch
 from teachaugment.commands import cli
 from teachaugment.config.resolve import Config, Layer, resolve
 from teachaugment.data.splits import DataSet, Split
-from teachaugment.engine import build, checkpoint, directory, interrupts, processes
+from teachaugment.engine import build, checkpoint, directory, evaluate, interrupts, processes
 from teachaugment.engine.log import Silent
 from teachaugment.errors import UserError
+from teachaugment.tasks.detection.meter import DetectionMeter
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -416,3 +418,25 @@ def test_each_process_has_a_device_of_its_own(monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="--device cuda:1 cannot be used"):
             build.device("cuda")
+
+
+def test_average_precision_of_two_processes_is_that_of_one(tmp_path):
+    """Also with equal scores, of which the order of the images decides."""
+    pytest.importorskip("torchmetrics.detection")  # once here, and not in every forked process
+    generator = torch.Generator().manual_seed(0)
+    corner = 50 * torch.rand(10, 6, 2, generator=generator)
+    true = torch.cat([corner, corner + 20, torch.randint(2, (10, 6, 1), generator=generator).float()], 2)
+    score = torch.randint(1, 4, (10, 6, 1), generator=generator) / 4
+    found = torch.cat([true[..., :4] + 4 * torch.randn(10, 6, 4, generator=generator), score, true[..., 4:]], 2)
+
+    def measure() -> dict[str, Any]:
+        rank, world = distributed.rank(), distributed.world()
+        meter = DetectionMeter(2, torch.device("cpu"))
+        for rows in torch.arange(10).split(4):
+            mine = rows[rank::world]
+            meter.update(found[mine], Batch(torch.zeros(len(mine), 1, 1, 1), index=mine, boxes=true[mine]))
+        return evaluate.total(meter)
+
+    alone = measure()
+    assert Processes(joined(measure), tmp_path).results() == [alone, alone]
+    assert 0.1 < alone["map"] < 0.9

@@ -116,6 +116,14 @@ def test_a_segmenter_on_images_that_stream(name, streets):
     assert record["lr"] == pytest.approx(5e-3 * (1 - 1 / 600) ** 0.9)
 
 
+@pytest.mark.parametrize("name", of_task("detection"))
+def test_a_detector(name):
+    built_in = {"data__path": "shapes", "data__size": 48, "model__name": "fcos-small", "model__pretrained": False}
+    trainer = build.build(config(name, **built_in))
+    trainer.data.train = trainer.data.train.select(torch.arange(12))
+    two_steps(trainer)
+
+
 def without_labels(name: str, photos: Path, **changed: Any) -> Config:
     """CIFAR cannot stream: its preset reads the files as a folder here."""
     named = {"data__root": str(photos), "data__size": 32}

@@ -12,9 +12,9 @@ from teachaugment.tasks import TASKS
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "teachaugment"
 FILES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py") if "tasks" not in p.parts)
 # What only one kind of task measures: to look for it in a result is to ask for the task.
-METRICS = {"miou", "class_iou", "pixel_accuracy", "knn", "class_accuracy"}
+METRICS = {"miou", "class_iou", "pixel_accuracy", "map", "map_50", "class_map", "knn", "class_accuracy"}
 CLASSES = {TASKS[name].where.partition(":")[2] for name in TASKS}
-# Where a batch is only passed on: whether it has a mask is the task's to know.
+# Where a batch is only passed on: whether it has a mask or boxes is the task's to know.
 PASSES_ON = ("engine/", "commands/", "config/", "show/")
 
 
@@ -24,8 +24,8 @@ def questions(tree: ast.AST, file: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             words = {word.value for word in ast.walk(node) if isinstance(word, ast.Constant)}
-            about_masks = any(isinstance(n, ast.Attribute) and n.attr == "mask" for n in ast.walk(node))
-            if words & TASKS.keys() or (about_masks and file.startswith(PASSES_ON)):
+            about_truth = any(isinstance(n, ast.Attribute) and n.attr in ("mask", "boxes") for n in ast.walk(node))
+            if words & TASKS.keys() or (about_truth and file.startswith(PASSES_ON)):
                 found.append(node)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
             if CLASSES & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
@@ -48,6 +48,7 @@ def test_nothing_outside_asks_which_task_it_is(file):
         "isinstance(task, Segmentation)",
         "if 'knn' in result: pass",
         "if batch.mask is not None: pass",
+        "if batch.boxes is not None: pass",
     ],
 )
 def test_such_questions_are_seen(source):

@@ -2,7 +2,7 @@
 
 An augmentation happens in two halves, so that the colour distance can be measured between them and a mask can follow
 the second. ``sample`` draws everything random and reads the weights, from a snapshot if one is given; ``color`` changes
-what the pixels look like; ``warp`` changes where they are, and takes the mask along. Images stay in [0, 1].
+what the pixels look like; ``warp`` changes where they are, and takes mask and boxes along. Images stay in [0, 1].
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Augmenter(nn.Module):
         raise NotImplementedError
 
     def warp(self, batch: Batch, draw: Any) -> Batch:
-        """x̂ = g(x̃): image and mask alike; mask pixels about which nothing is known become IGNORE."""
+        """x̂ = g(x̃): image, mask and boxes alike; mask pixels about which nothing is known become IGNORE."""
         raise NotImplementedError
 
     def weakened(self, draw: Any, strength: float) -> Any:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from teachaugment.augment.boxes import flip_boxes, shift_boxes, warp_boxes
 from teachaugment.batch import IGNORE, Batch
 
 GREY = (0.299, 0.587, 0.114)  # luminance of RGB, ITU-R 601
@@ -18,21 +19,25 @@ EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836
 
 
 def flip(batch: Batch, generator: torch.Generator | None = None) -> Batch:
-    """Mirror each image left to right with probability 1/2, its mask with it."""
-    image, mask = batch.image, batch.mask
+    """Mirror each image left to right with probability 1/2, its mask and its boxes with it."""
+    image, mask, boxes = batch.image, batch.mask, batch.boxes
     turn = torch.rand(len(image), device=image.device, generator=generator) < 0.5
     if mask is not None:
         mask = torch.where(turn[:, None, None], mask.flip(-1), mask)
-    return batch.replace(image=torch.where(turn[:, None, None, None], image.flip(-1), image), mask=mask)
+    if boxes is not None:
+        boxes = flip_boxes(boxes, turn, image.shape[-1])
+    return batch.replace(image=torch.where(turn[:, None, None, None], image.flip(-1), image), mask=mask, boxes=boxes)
 
 
 def crop(batch: Batch, padding: int, generator: torch.Generator | None = None) -> Batch:
     """Shift each image by up to ``padding`` pixels. Black comes in at the border, IGNORE in the mask."""
-    image, mask = batch.image, batch.mask
+    image, mask, boxes = batch.image, batch.mask, batch.boxes
     offset = torch.randint(2 * padding + 1, (2, len(image)), device=image.device, generator=generator)
     if mask is not None:
         mask = _windows(mask[:, None], padding, offset, IGNORE)[:, 0]
-    return batch.replace(image=_windows(image, padding, offset, 0), mask=mask)
+    if boxes is not None:
+        boxes = shift_boxes(boxes, padding - offset[1], padding - offset[0], (image.shape[2], image.shape[3]))
+    return batch.replace(image=_windows(image, padding, offset, 0), mask=mask, boxes=boxes)
 
 
 def _windows(image: Tensor, padding: int, offset: Tensor, fill: int) -> Tensor:
@@ -57,7 +62,24 @@ def cutout(image: Tensor, size: int, generator: torch.Generator | None = None) -
 
 
 def resized_crop(image: Tensor, area: float, generator: torch.Generator | None = None) -> Tensor:
-    """A random part of each image, at least the share ``area`` of it, enlarged to the size of the whole.
+    """A random part of each image, at least the share ``area`` of it, enlarged to the size of the whole."""
+    return _part(image, random_parts(image, area, generator))
+
+
+def zoom(batch: Batch, area: float, generator: torch.Generator | None = None) -> Batch:
+    """The same of a batch, whose boxes go along."""
+    matrix, size = random_parts(batch.image, area, generator), (batch.image.shape[2], batch.image.shape[3])
+    boxes = None if batch.boxes is None else warp_boxes(batch.boxes, matrix, size)
+    return batch.replace(image=_part(batch.image, matrix), boxes=boxes)
+
+
+def _part(image: Tensor, matrix: Tensor) -> Tensor:
+    grid = F.affine_grid(matrix, list(image.shape), align_corners=False)
+    return F.grid_sample(image, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def random_parts(image: Tensor, area: float, generator: torch.Generator | None = None) -> Tensor:
+    """Where in each image a random part of it lies, as a matrix [B, 2, 3].
 
     The part's aspect ratio is 3/4 to 4/3 of the image's own; what sticks out is cut, not redrawn. Parts are only ever
     enlarged, so that there is nothing to smooth before sampling.
@@ -67,8 +89,7 @@ def resized_crop(image: Tensor, area: float, generator: torch.Generator | None =
     width, height = (size * ratio).sqrt().clamp_max(1), (size / ratio).sqrt().clamp_max(1)
     zero = torch.zeros_like(width)
     rows = [width, zero, (1 - width) * (2 * x - 1), zero, height, (1 - height) * (2 * y - 1)]
-    grid = F.affine_grid(torch.stack(rows, 1).view(-1, 2, 3), list(image.shape), align_corners=False)
-    return F.grid_sample(image, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return torch.stack(rows, 1).view(-1, 2, 3)
 
 
 def sometimes(changed: Tensor, image: Tensor, probability: float, generator: torch.Generator | None = None) -> Tensor:

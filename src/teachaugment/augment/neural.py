@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from teachaugment.augment import augmenter
 from teachaugment.augment.augmenter import Augmenter, in_full_precision
+from teachaugment.augment.boxes import warp_boxes
 from teachaugment.augment.color import ColorAugmentation, ColorDraw
 from teachaugment.augment.functional import affine_warp, bernoulli, warp_mask
 from teachaugment.augment.geometric import GeometricAugmentation
@@ -149,4 +150,6 @@ class NeuralAugmenter(Augmenter):
     def warp(self, batch: Batch, draw: Draw) -> Batch:
         image = in_full_precision(affine_warp, batch.image, draw.affine, draw.affine.dtype)
         mask = None if batch.mask is None else warp_mask(batch.mask, draw.affine.detach(), IGNORE)
-        return batch.replace(image=image, mask=mask)
+        size = (image.shape[2], image.shape[3])
+        boxes = None if batch.boxes is None else warp_boxes(batch.boxes, draw.affine, size)
+        return batch.replace(image=image, mask=mask, boxes=boxes)

@@ -2,7 +2,7 @@
 
 A simple prior that is hard to beat: an operation at a time, all equally often, none of them learned. The strength of a
 draw (``weakened``, from the governor) scales all of them: at 0 nothing changes, at 1 an operation goes as far as
-RandAugment's largest magnitude. It is the same for image and mask, and one pass over the batch on its device.
+RandAugment's largest magnitude. It is the same for image, mask and boxes, and one pass over the batch on its device.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from teachaugment.augment import operations
 from teachaugment.augment.augmenter import Augmenter, Settings, in_full_precision
+from teachaugment.augment.boxes import warp_boxes
 from teachaugment.augment.functional import affine_warp, warp_mask
 from teachaugment.augment.mlp import Sources
 from teachaugment.augment.operations import AFFINE, COLOR, Operation, in_coordinates
@@ -62,7 +63,8 @@ class OneOperation(Augmenter):
         return batch.replace(image=in_full_precision(colored, batch.image, draw, torch.float32))
 
     def warp(self, batch: Batch, draw: Draw) -> Batch:
-        matrix = self.matrix(draw, (batch.image.shape[-2], batch.image.shape[-1]))
+        size = (batch.image.shape[-2], batch.image.shape[-1])
+        matrix = self.matrix(draw, size)
         moves = draw.operation >= FIRST_MOVE
 
         def moved(image: Tensor, rows: Tensor) -> Tensor:
@@ -72,7 +74,10 @@ class OneOperation(Augmenter):
         mask = batch.mask
         if mask is not None:
             mask = where(moves, mask, lambda part, rows: warp_mask(part, matrix[rows], IGNORE))
-        return batch.replace(image=image, mask=mask)
+        boxes = batch.boxes
+        if boxes is not None:
+            boxes = where(moves, boxes, lambda part, rows: warp_boxes(part, matrix[rows], size))
+        return batch.replace(image=image, mask=mask, boxes=boxes)
 
     def matrix(self, draw: Draw, size: tuple[int, int]) -> Tensor:
         moves = torch.eye(2, 3, device=draw.strength.device).expand(len(draw.strength), 2, 3)

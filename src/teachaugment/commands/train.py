@@ -152,7 +152,7 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
         directory.REPORT: "curves, images through the epochs, what was learned: open it in a browser",
         directory.SECOND_POLICY: "that of the second view",
         directory.PICTURE: "originals beside augmented images",
-        directory.PREDICTIONS: "test images, their masks and what the target makes of them",
+        directory.PREDICTIONS: "test images, what is true of them and what the target makes of them",
         "tensorboard": f"curves; see them with: tensorboard --logdir {path}",
     }
     lines += [f"  {name:<19} {what}" for name, what in files.items() if (path / name).exists()]

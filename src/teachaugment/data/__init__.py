@@ -1,4 +1,4 @@
-"""Data sets by name or path: the two tables of what can be read, and how a source is looked up in them.
+"""Data sets by name or path: the tables of what can be read, and how a source is looked up in them.
 
 A format is one file with a function ``(source, reading) -> DataSet`` and one line in a table. A key that ends in a
 colon is what a source begins with, one that begins with a dot is what a file's name ends with, ``folder`` is any
@@ -57,6 +57,16 @@ MASKS = Table(
         FOLDER: Format("scenes:load_scenes", "a folder with images/ and masks/", streams=True),
     },
 )
+BOXES = Table(
+    "data set with boxes",
+    "teachaugment.data",
+    {
+        "shapes": Format("figures:load_figures", "built in: up to four of the figures in an image, and their boxes"),
+        "shapes:": Format("figures:load_figures", "shapes:N, another draw of them; N is a number"),
+        FOLDER: Format("box_formats:load_boxes", "a folder in the layout of Pascal VOC, COCO or YOLO", streams=True),
+    },
+)
+TABLES = (CLASSES, MASKS, BOXES)
 
 
 def load(source: str | Path, reading: Reading | None = None, table: Table[Format] = CLASSES) -> DataSet:
@@ -80,7 +90,7 @@ def names(table: Table[Format]) -> list[str]:
 def ways_to_name() -> list[str]:
     """How data are named, for people: all that the tables have."""
     ways = []
-    for key in dict.fromkeys([*CLASSES, *MASKS]):
+    for key in dict.fromkeys(key for table in TABLES for key in table):
         if key == FOLDER:
             ways.append("a folder")
         elif key.endswith(":"):
@@ -109,7 +119,7 @@ def find(source: str | Path, table: Table[Format], rooted: bool = False) -> str 
 
 def lacks_validation(source: str, rooted: bool = False) -> bool:
     """Whether it is a folder of images, with or without masks, that has no validation split beside a test split."""
-    if any(find(source, table, rooted) != FOLDER for table in (CLASSES, MASKS)):
+    if any(find(source, table, rooted) != FOLDER for table in TABLES):
         return False
     return not has_validation(Path(source).expanduser())
 
@@ -128,5 +138,7 @@ def _unknown(name: str, table: Table[Format]) -> str:
         return f"{name} has masks, and no class for a whole image; use --task segmentation"
     if table is MASKS and find(name, CLASSES) is not None:
         return f"{name} has no masks; segmentation takes {', '.join(names(MASKS))} or a folder"
+    if table is BOXES and any(find(name, other) is not None for other in (CLASSES, MASKS)):
+        return f"{name} has no boxes; detection takes {', '.join(names(BOXES))} or a folder"
     *kinds, last = "data set", "folder", *(f"{key} file" for key in table if key.startswith("."))
     return f"no {', '.join(kinds)} or {last} {name!r}{nearest(name, names(table))}"

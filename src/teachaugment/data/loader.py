@@ -63,8 +63,9 @@ def _from_memory(split: Split, plan: list[Tensor]) -> Iterator[Batch]:
     # One transfer of indices for the whole epoch.
     for rows in torch.cat(plan).to(split.image.device).split([len(rows) for rows in plan]):
         mask = None if split.mask is None else split.mask.index_select(0, rows).long()
+        boxes = None if split.boxes is None else split.boxes.index_select(0, rows)
         image = split.image.index_select(0, rows)
-        yield Batch(_as_float(image), split.label.index_select(0, rows), mask, rows)
+        yield Batch(_as_float(image), split.label.index_select(0, rows), mask, rows, boxes=boxes)
 
 
 class _Reader(Dataset):
@@ -101,7 +102,7 @@ def _streamed(reader: _Reader, device: torch.device, workers: int) -> Iterator[B
         reader.split.warn(skipped)
         for part in parts:  # none, if an evaluation could read none; some, if sizes differ
             image, *others = part.views
-            batch = Batch(image, part.label, part.mask, part.rows, tuple(others)).to(device)
+            batch = Batch(image, part.label, part.mask, part.rows, tuple(others), part.boxes).to(device)
             mask = None if batch.mask is None else batch.mask.long()
             yield batch.replace(image=_as_float(batch.image), mask=mask, others=tuple(map(_as_float, batch.others)))
 

@@ -134,7 +134,7 @@ CLASSES = list(FIGURES)
 MASK_CLASSES = ["background", *CLASSES]
 
 
-def _between(rng: Random, low: float, high: float, *shape: int) -> Array:
+def between(rng: Random, low: float, high: float, *shape: int) -> Array:
     return rng.uniform(low, high, shape).astype(np.float32)
 
 
@@ -144,15 +144,15 @@ def _color(hue: Array, saturation: Array, lightness: Array) -> Array:
     return lightness[:, None] * (1 - saturation[:, None] * (1 - np.clip(wheel, 0, 1)))
 
 
-def _ground(rng: Random, n: int, x: Array, y: Array, r: Ranges) -> Array:
+def ground(rng: Random, n: int, x: Array, y: Array, r: Ranges) -> Array:
     """Backgrounds [N, 3, H, W]: a gradient between two colours, waves, and clutter of spots and strokes."""
 
     def color() -> Array:
-        light = _between(rng, *r.ground, n)
-        return _color(_between(rng, 0, 1, n), _between(rng, 0.1, 0.7, n), light)[..., None, None]
+        light = between(rng, *r.ground, n)
+        return _color(between(rng, 0, 1, n), between(rng, 0.1, 0.7, n), light)[..., None, None]
 
     def column(low: float, high: float) -> Array:
-        return _between(rng, low, high, n, 1, 1)
+        return between(rng, low, high, n, 1, 1)
 
     angle, phase = column(0, 2 * np.pi), column(0, 2 * np.pi)
     along = x * np.cos(angle) + y * np.sin(angle)
@@ -176,20 +176,20 @@ def _ground(rng: Random, n: int, x: Array, y: Array, r: Ranges) -> Array:
     return image
 
 
-def _cover(rng: Random, label: NDArray[np.int64], x: Array, y: Array, r: Ranges) -> Array:
+def cover(rng: Random, label: NDArray[np.int64], x: Array, y: Array, r: Ranges) -> Array:
     """How much of each pixel the figure covers, [N, H, W] in [0, 1]."""
     n = len(label)
-    angle = np.deg2rad(_between(rng, -r.rotation, r.rotation, n))
+    angle = np.deg2rad(between(rng, -r.rotation, r.rotation, n))
     cos, sin = np.cos(angle), np.sin(angle)
-    scale, aspect = _between(rng, *r.scale, n), np.exp(_between(rng, -r.stretch, r.stretch, n) / 2)
-    shear = _between(rng, -r.shear, r.shear, n)
+    scale, aspect = between(rng, *r.scale, n), np.exp(between(rng, -r.stretch, r.stretch, n) / 2)
+    shear = between(rng, -r.shear, r.shear, n)
     # Figure to image: rotate after shear after stretch. The pixels need its inverse.
     one, zero = np.ones_like(shear), np.zeros_like(shear)
     rotate = np.stack([cos, -sin, sin, cos], -1).reshape(n, 2, 2)
     lean = np.stack([one, shear, zero, one], -1).reshape(n, 2, 2)
     stretch = np.stack([scale * aspect, zero, zero, scale / aspect], -1).reshape(n, 2, 2)
     inverse = np.linalg.inv(rotate @ lean @ stretch)[..., None, None]
-    dx, dy = x - _between(rng, -r.shift, r.shift, n, 1, 1), y - _between(rng, -r.shift, r.shift, n, 1, 1)
+    dx, dy = x - between(rng, -r.shift, r.shift, n, 1, 1), y - between(rng, -r.shift, r.shift, n, 1, 1)
     u = inverse[:, 0, 0] * dx + inverse[:, 0, 1] * dy
     v = inverse[:, 1, 0] * dx + inverse[:, 1, 1] * dy
     distance = np.empty_like(u)
@@ -200,12 +200,12 @@ def _cover(rng: Random, label: NDArray[np.int64], x: Array, y: Array, r: Ranges)
     return np.clip(0.5 - distance * pixels, 0, 1)
 
 
-def _figure_color(rng: Random, label: NDArray[np.int64], r: Ranges) -> Array:
+def figure_color(rng: Random, label: NDArray[np.int64], r: Ranges) -> Array:
     """Figure colours [N, 3]. A class's own colours are two hues a third of the circle apart."""
     n = len(label)
     own = label / len(CLASSES) + rng.integers(0, 2, n) / 3 + rng.uniform(-0.03, 0.03, n)
     hue = np.where(rng.uniform(0, 1, n) < r.own_colors, own, rng.uniform(0, 1, n)) % 1
-    return _color(hue.astype(np.float32), _between(rng, 0.5, 0.9, n), _between(rng, *r.lightness, n))
+    return _color(hue.astype(np.float32), between(rng, 0.5, 0.9, n), between(rng, *r.lightness, n))
 
 
 def _draw(rng: Random, label: NDArray[np.int64], size: int, r: Ranges) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -213,18 +213,18 @@ def _draw(rng: Random, label: NDArray[np.int64], size: int, r: Ranges) -> tuple[
     n = len(label)
     line = ((np.arange(size, dtype=np.float32) + 0.5) * 2 / size - 1).astype(np.float32)
     x, y = np.broadcast_to(line, (1, size, size)), np.broadcast_to(line[:, None], (1, size, size))
-    cover = _cover(rng, label, x, y, r)
-    image = _ground(rng, n, x, y, r)
-    paint = _figure_color(rng, label, r)[..., None, None]
-    shade = 1 + _between(rng, -0.15, 0.15, n, 1, 1) * x + _between(rng, -0.15, 0.15, n, 1, 1) * y
-    image += cover[:, None] * (paint * shade[:, None] - image)
+    covered = cover(rng, label, x, y, r)
+    image = ground(rng, n, x, y, r)
+    paint = figure_color(rng, label, r)[..., None, None]
+    shade = 1 + between(rng, -0.15, 0.15, n, 1, 1) * x + between(rng, -0.15, 0.15, n, 1, 1) * y
+    image += covered[:, None] * (paint * shade[:, None] - image)
     contrast, brightness = (
-        _between(rng, *r.contrast, n, 1, 1, 1),
-        _between(rng, -r.brightness, r.brightness, n, 1, 1, 1),
+        between(rng, *r.contrast, n, 1, 1, 1),
+        between(rng, -r.brightness, r.brightness, n, 1, 1, 1),
     )
     image = (image - 0.5) * contrast + 0.5 + brightness
     image += r.noise * rng.standard_normal(image.shape, dtype=np.float32)
-    mask = np.where(cover >= 0.5, label[:, None, None] + 1, 0)
+    mask = np.where(covered >= 0.5, label[:, None, None] + 1, 0)
     return (np.clip(image, 0, 1) * 255 + 0.5).astype(np.uint8), mask.astype(np.uint8)
 
 

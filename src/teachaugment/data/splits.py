@@ -36,6 +36,7 @@ class Split:
     image: Tensor  # [N, C, H, W] uint8
     label: Tensor  # [N] int64
     mask: Tensor | None = None  # [N, H, W] uint8
+    boxes: Tensor | None = None  # [N, most boxes, 5] float, as in a Batch
     _copy: Split | None = field(default=None, repr=False, compare=False)
 
     in_memory: ClassVar[bool] = True  # the images are decoded already
@@ -46,7 +47,8 @@ class Split:
 
     def select(self, rows: Tensor) -> Split:
         """The images at ``rows``, in that order."""
-        return Split(self.image[rows], self.label[rows], None if self.mask is None else self.mask[rows])
+        mask, boxes = (None if known is None else known[rows] for known in (self.mask, self.boxes))
+        return Split(self.image[rows], self.label[rows], mask, boxes)
 
     def whole(self) -> Split:
         """The same images without random crops, which is what they are."""
@@ -66,8 +68,8 @@ class Split:
         if self.image.device == device:
             return self
         if self._copy is None or self._copy.image.device != device:
-            mask = None if self.mask is None else self.mask.to(device)
-            self._copy = Split(self.image.to(device), self.label.to(device), mask)
+            mask, boxes = (None if known is None else known.to(device) for known in (self.mask, self.boxes))
+            self._copy = Split(self.image.to(device), self.label.to(device), mask, boxes)
         return self._copy
 
 

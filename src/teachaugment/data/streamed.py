@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from teachaugment import seeds
+from teachaugment.batch import NO_BOX
 from teachaugment.data.decode import BadImage, fitted, random_crop, random_crops, without_advice
 from teachaugment.data.folders import LISTED
 from teachaugment.data.source import Source
@@ -20,6 +23,7 @@ class Sample(NamedTuple):
 
     views: list[Tensor]  # [3, H, W] uint8 each: the image, or several random crops of it
     mask: Tensor | None = None  # [H, W] uint8
+    boxes: Tensor | None = None  # [N, 5] float, as in a Batch
 
 
 class Part(NamedTuple):
@@ -29,6 +33,13 @@ class Part(NamedTuple):
     label: Tensor  # [B] int64
     mask: Tensor | None  # [B, H, W] uint8
     rows: Tensor  # [B] int64, positions in the split
+    boxes: Tensor | None = None  # [B, most boxes, 5] float
+
+
+def stacked(boxes: Sequence[Tensor]) -> Tensor:
+    """The boxes [n, 5] of several images in one tensor [B, most boxes, 5], filled up with rows that are no box."""
+    nothing = torch.full((1, 5), float(NO_BOX))  # so that there is a row even where no image has a box
+    return pad_sequence([*boxes, nothing], batch_first=True, padding_value=NO_BOX)[:-1]
 
 
 @dataclass
@@ -135,7 +146,9 @@ class StreamedSplit:
             views = [torch.stack(list(view)) for view in zip(*(samples[i].views for i in same), strict=True)]
             masks = [mask for i in same if (mask := samples[i].mask) is not None]
             found = torch.tensor([kept[i] for i in same], dtype=torch.int64)
-            parts.append(Part(views, self.label[found], torch.stack(masks) if masks else None, found))
+            boxes = [known for i in same if (known := samples[i].boxes) is not None]
+            mask, in_one = torch.stack(masks) if masks else None, stacked(boxes) if boxes else None
+            parts.append(Part(views, self.label[found], mask, found, in_one))
         return parts
 
     def warn(self, skipped: list[str]) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from teachaugment import distributed
 from teachaugment.batch import Batch
 from teachaugment.networks import evaluating
-from teachaugment.tasks.task import Meter, ReferringMeter, Task
+from teachaugment.tasks.task import GatheringMeter, Meter, ReferringMeter, Task
 
 
 @torch.no_grad()
@@ -42,6 +42,8 @@ def evaluate(
 def total(meter: Meter) -> dict[str, Any]:
     """The metrics of what all processes have seen. A meter is not to be used after it."""
     distributed.sum_(sums(meter).values())
+    if isinstance(meter, GatheringMeter):
+        meter.gather()
     return meter.compute()
 
 

@@ -42,15 +42,18 @@ class LowPrecision(nn.Module):
         self.network, self.dtype = network, dtype
         self.scale = SCALE if dtype == torch.float16 else 1.0
 
-    def forward(self, image: Tensor) -> Any:
+    def forward(self, image: Tensor, *more: Tensor) -> Any:
         if self.scale != 1:
-            image = _ScaledGradient.apply(image, 1 / self.scale)
+            image, more = self._enter(image), tuple(map(self._enter, more))
         with torch.autocast(image.device.type, self.dtype):
-            output = self.network(image)
+            output = self.network(image, *more)
         if not isinstance(output, tuple):
             return self._leave(output)
         parts = map(self._leave, output)
         return type(output)(*parts) if hasattr(output, "_fields") else tuple(parts)
+
+    def _enter(self, given: Tensor) -> Tensor:
+        return _ScaledGradient.apply(given, 1 / self.scale)
 
     def _leave(self, output: Tensor) -> Tensor:
         output = output.float()
@@ -78,14 +81,14 @@ class Precision:
         """The network as the augmenter's update calls it. Weights are shared, and autocast is inside."""
         return network if self.dtype is None else LowPrecision(network, self.dtype)
 
-    def call(self, network: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    def call(self, network: Callable[..., Any]) -> Callable[..., Any]:
         """The network as the target's update and the evaluation call it."""
         if self.dtype is None:
             return network
 
-        def forward(image: Tensor) -> Any:
+        def forward(*inputs: Any) -> Any:
             with self.autocast():
-                return network(image)
+                return network(*inputs)
 
         return forward
 

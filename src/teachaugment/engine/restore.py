@@ -155,17 +155,16 @@ def from_checkpoint(
     """The same as ``load_run``, of a checkpoint that has been read."""
     if not (keep_strategy or STRATEGIES[config.augment.strategy].has_teacher):
         config = replace(config, augment=replace(config.augment, strategy="none"))
-    saved, fixed_size = state["data"], TASKS.load(config.task).fixed_size
+    saved, task = state["data"], TASKS.load(config.task)
     if other is not None:
-        height, width = saved["size"]
-        size = height if height == width and fixed_size else None
+        size = task.other_size(*saved["size"])
         config = replace(config, data=replace(config.data, path=other, size=size, per_class=None, val_fraction=0.0))
     dataset = processes.in_turn(lambda: build.load_data(config, training=False))
     if other is not None:
-        dataset = _some_of_the_classes(dataset, saved["classes"], fixed_size)
+        dataset = _some_of_the_classes(dataset, saved["classes"], task.fixed_size)
     for what, mine, theirs in (
         ("classes", _few(dataset.classes), _few(saved["classes"])),
-        *([("size", _by(dataset.size), _by(saved["size"]))] if fixed_size else []),
+        *([("size", _by(dataset.size), _by(saved["size"]))] if task.fixed_size else []),
         ("number of channels", dataset.channels, saved["channels"]),
     ):
         if mine != theirs:

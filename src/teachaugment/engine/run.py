@@ -189,7 +189,7 @@ def finish(
     if distributed.is_main():
         write_policies(trainer, path, "test", metrics["test"])
         pictures.augmented(trainer).save(path / directory.PICTURE)
-        if trainer.task.predicts_pictures:
+        if trainer.task.shows_predictions:
             pictures.predictions(trainer).save(path / directory.PREDICTIONS)
     if trainer.best is not None and (best := _evaluate_best(trainer, path, interrupts)) is not None:
         metrics["best"] = {**trainer.best, "test": best}

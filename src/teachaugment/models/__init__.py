@@ -76,6 +76,19 @@ SEGMENTERS = {
 }
 
 
+DETECTORS = {
+    "ssdlite": "Sandler et al. 2018, MobileNetV2: SSDlite; torchvision",
+    "fasterrcnn": "Ren et al. 2015, Faster R-CNN; torchvision",
+    "retinanet": "Lin et al. 2017, Focal Loss for Dense Object Detection; torchvision",
+    "fcos": "Tian et al. 2019, FCOS; torchvision",
+}
+
+
+def _detector(head: str, backbone: str) -> Model:
+    settings = {"head": head, "backbone": backbone}
+    return Model("detection:detector", DETECTORS[head], settings, 320, 20, "detection", backbone=True)
+
+
 def _segmenter(head: str, backbone: str) -> Model:
     settings = {"head": head, "backbone": backbone}
     return Model(
@@ -102,6 +115,15 @@ MODELS: Table[Model] = Table(
         "unet-16": _unet("U-Net", {"width": 16}),
         "unet-16-half": _unet("U-Net at half the resolution", {"width": 16, "half": 1}, size=256),
         **{f"{head}-{backbone}": _segmenter(head, backbone) for head in SEGMENTERS for backbone in BACKBONES},
+        "fcos-small": Model(
+            "detection:SmallDetector", "FCOS with one level; Tian et al. 2019", {}, 96, 10, "detection"
+        ),
+        "ssdlite-mobilenet-v3": _detector("ssdlite", "mobilenet-v3"),
+        **{
+            f"{head}-{backbone}": _detector(head, backbone)
+            for head in ("fasterrcnn", "retinanet", "fcos")
+            for backbone in ("resnet-50", "mobilenet-v3")
+        },
     },
 )
 PACKAGES: Table[Package] = Table(

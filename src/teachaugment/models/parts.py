@@ -17,9 +17,11 @@ NUMBERED = re.compile(r"[^.]*\d")  # layer1, 3, encoder_layer_11: what tells one
 def heads(network: nn.Module) -> tuple[str, ...]:
     """The names of the modules that belong to the classes: all else is what pretrained weights are for.
 
-    Of a network for segmentation with a backbone, everything that stands on it; of networks of timm what timm says; of
-    all others the last linear or convolutional layer.
+    What a network says itself (``head_modules``); of one for segmentation with a backbone, everything that stands on
+    it; of networks of timm what timm says; of all others the last linear or convolutional layer.
     """
+    if isinstance(own := getattr(network, "head_modules", None), tuple):
+        return own
     if isinstance(network, Segmenter):
         return ("head", "auxiliary")
     if isinstance(network, Padded):

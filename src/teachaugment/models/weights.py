@@ -87,7 +87,9 @@ def take(network: nn.Module, tensors: Mapping[str, Tensor], source: str, name: s
         )
     network.load_state_dict({k: value.to(own[k].dtype) for k, value in fits.items()}, strict=False)
     new = [k for k in own if k not in fits and not k.endswith(COUNTED)]
-    for part in head:  # at zero every class is as likely, and no noise reaches the pretrained weights
+    # At zero every class is as likely, and no noise reaches the pretrained weights. A network that says itself what its
+    # heads are begins them in its own way: those of detectors expect that a box is rare.
+    for part in () if hasattr(network, "head_modules") else head:
         layer = network.get_submodule(part) if f"{part}.weight" in new else None
         if isinstance(layer, (nn.Linear, nn.Conv2d)):
             nn.init.zeros_(layer.weight)

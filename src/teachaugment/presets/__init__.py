@@ -11,7 +11,7 @@ from typing import Any
 
 from teachaugment.config.resolve import Layer, default
 from teachaugment.errors import UserError, nearest
-from teachaugment.presets import classification, segmentation, self_supervised
+from teachaugment.presets import classification, detection, segmentation, self_supervised
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Preset:
 STRATEGY = {"augment.strategy": "teachaugment"}  # the paper's, which is not the default
 PRESETS: dict[str, Preset] = {
     name: Preset(name, **{**about, "settings": {**STRATEGY, **about["settings"]}})
-    for name, about in {**classification.PRESETS, **segmentation.PRESETS, **self_supervised.PRESETS}.items()
+    for room in (classification, segmentation, detection, self_supervised)
+    for name, about in room.PRESETS.items()
 }
 
 

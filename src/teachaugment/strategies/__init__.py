@@ -52,6 +52,7 @@ STRATEGIES: Table[StrategyEntry] = Table(
         "autoaugment-cifar10": _torchvision("AutoAugment's policy for CIFAR-10"),
         "autoaugment-imagenet": _torchvision("AutoAugment's policy for ImageNet"),
         "augmix": _torchvision("AugMix, without its consistency loss"),
+        "ssd": StrategyEntry("ssd:ssd", "SSD's, for boxes: colours, a larger canvas, a crop that keeps some box"),
         "policy-file": StrategyEntry(
             "searched:policy_file", "a policy that another search has published", settings=("augment.policy_file",)
         ),

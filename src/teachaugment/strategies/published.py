@@ -1,12 +1,14 @@
-"""Fixed strategies from the literature, as torchvision has them: drawn and applied image by image, masks with them."""
+"""Fixed strategies from the literature, as torchvision has them: drawn and applied one by one, with masks and boxes."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from teachaugment.augment.boxes import warp_boxes
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.data.splits import DataSet
 from teachaugment.errors import UserError
@@ -53,15 +55,16 @@ def published(name: str, num_ops: int = 2, magnitude: int = 9) -> Any:
 
 
 def with_mask(strategy: type) -> type:
-    """A strategy of torchvision, which by itself refuses masks, whose geometric operations move ``mask`` as well.
+    """A strategy of torchvision, which by itself refuses masks, whose geometric operations move ``mask`` and ``boxes``.
 
-    The mask is read at the nearest pixel, and IGNORE comes in from outside. All other operations leave it alone.
+    The mask is read at the nearest pixel, and IGNORE comes in from outside. All other operations leave both alone.
     """
     if not hasattr(strategy, "_apply_image_or_video_transform"):
         raise UserError(f"torchvision's {strategy.__name__} is not built as expected; install torchvision 0.21 to 0.29")
 
     class WithMask(strategy):
         mask: Tensor | None = None  # [1, H, W]
+        boxes: Tensor | None = None  # [N, 5]
 
         def _apply_image_or_video_transform(
             self, image: Tensor, transform_id: str, magnitude: float, interpolation: Any, fill: Any
@@ -70,9 +73,31 @@ def with_mask(strategy: type) -> type:
             apply = super()._apply_image_or_video_transform
             if self.mask is not None and transform_id in GEOMETRIC:
                 self.mask = apply(self.mask, transform_id, magnitude, "nearest", {"others": [float(IGNORE)]})
+            if self.boxes is not None and transform_id in GEOMETRIC:
+                size = (image.shape[-2], image.shape[-1])
+                self.boxes = warp_boxes(self.boxes[None], matrix_of(transform_id, magnitude, size)[None], size)[0]
             return apply(image, transform_id, magnitude, interpolation, fill)
 
     return WithMask
+
+
+def matrix_of(operation: str, magnitude: float, size: tuple[int, int]) -> Tensor:
+    """What torchvision's operation does, as ``affine_warp`` takes it: [2, 3], from each output pixel to its origin."""
+    height, width = size
+    across, down, dx, dy = 0.0, 0.0, 0.0, 0.0  # shear and shift in pixels from the middle of the image
+    if operation == "Rotate":
+        angle = math.radians(magnitude)
+        turn, back = math.sin(angle), math.cos(angle)
+        return torch.tensor([[back, -turn * height / width, 0.0], [turn * width / height, back, 0.0]])
+    if operation == "ShearX":  # about the upper left corner
+        across, dx = magnitude, magnitude * height / 2
+    elif operation == "ShearY":
+        down, dy = magnitude, magnitude * width / 2
+    elif operation == "TranslateX":
+        dx = -float(int(magnitude))
+    else:
+        dy = -float(int(magnitude))
+    return torch.tensor([[1.0, across * height / width, 2 * dx / width], [down * width / height, 1.0, 2 * dy / height]])
 
 
 class PerImage:
@@ -87,20 +112,26 @@ class PerImage:
 
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Batch:
+        device, dtype = batch.image.device, batch.image.dtype
         pixels = (batch.image * 255).round().to("cpu", torch.uint8)
-        if batch.mask is None:
-            changed = torch.stack([self.transform(image) for image in pixels])
-            return batch.replace(image=changed.to(batch.image.device).to(batch.image.dtype) / 255)
-        pairs = [self.pair(image, mask) for image, mask in zip(pixels, batch.mask.cpu()[:, None], strict=True)]
-        image, mask = (torch.stack(parts).to(batch.image.device) for parts in zip(*pairs, strict=True))
-        return batch.replace(image=image.to(batch.image.dtype) / 255, mask=mask[:, 0])
+        known = {"mask": None if batch.mask is None else batch.mask.cpu()[:, None], "boxes": batch.boxes}
+        follow = {name: value.cpu() for name, value in known.items() if value is not None}
+        made = [self.one(image, {name: value[i] for name, value in follow.items()}) for i, image in enumerate(pixels)]
+        moved = {name: torch.stack([followers[name] for _, followers in made]).to(device) for name in follow}
+        if "mask" in moved:
+            moved["mask"] = moved["mask"][:, 0]
+        return batch.replace(image=torch.stack([image for image, _ in made]).to(device).to(dtype) / 255, **moved)
 
-    def pair(self, image: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """One image and its mask [1, H, W] under the same draw."""
-        if not hasattr(self.transform, "mask"):
-            raise UserError("augmix averages differently warped copies of an image, for which there is no mask")
-        self.transform.mask = mask
+    def one(self, image: Tensor, follow: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """One image and what follows it, by the same draw: its mask [1, H, W], its boxes [N, 5]."""
+        if follow and not hasattr(self.transform, "mask"):
+            raise UserError(
+                "augmix averages differently warped copies of an image, which no mask and no box can follow"
+            )
+        for name, value in follow.items():
+            setattr(self.transform, name, value)
         try:
-            return self.transform(image), self.transform.mask
+            return self.transform(image), {name: getattr(self.transform, name) for name in follow}
         finally:
-            self.transform.mask = None
+            for name in follow:
+                setattr(self.transform, name, None)

@@ -25,6 +25,9 @@ class TaskEntry(Entry):
     share_right: str | None = None  # the metric that is a share of right answers, where there is one
     share_of: str = ""  # what that share is of, besides whole images
     tag: str | None = None  # what model hubs call it
+    gives: str = "probabilities"  # what its networks say about images, in a word
+    output_code: str = ".softmax(1)"  # how a program gets that from the output of a plain network
+    prepared: str = "Images are not resized: cut them into pieces of this size."  # where a network takes any size
     networks: str = "classification"  # what kind of network is trained, by ``teachaugment models``
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings with other defaults than elsewhere
     data_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same for data by name
@@ -57,6 +60,7 @@ _FINE_TUNING = {
     "teach.n_buffer": 2,
 }
 _CONSISTENCY = ("consistency-kld", "consistency-mse")
+_FOR_BOXES = {"ssd": "is for images with boxes: use --task detection"}
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
 
@@ -102,6 +106,7 @@ def _self_supervised(where: str, help: str, **own: Any) -> TaskEntry:
         },
         refused_strategies={
             **_for_classification(*_CONSISTENCY),
+            **_FOR_BOXES,
             **dict.fromkeys(plain, "is not for {task}; 'none' makes its views and no more"),
         },
         refused_predictions="learns features, not classes; see teachaugment linear and teachaugment export --backbone",
@@ -122,6 +127,7 @@ TASKS: Table[TaskEntry] = Table(
             held_out=HELD_OUT,
             beginnings=("model.pretrained", "model.weights"),
             fine_tuning={**_FINE_TUNING, "train.batch_size": 32, "optim.label_smoothing": 0.1},
+            refused_strategies=_FOR_BOXES,
             # Of ImageNet's photographs a classifier is trained on random crops, as everywhere.
             data_defaults={"imagenet": {"augment.area": 0.08}},
         ),
@@ -155,7 +161,45 @@ TASKS: Table[TaskEntry] = Table(
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",
                 "data.fit": "is for classification; images with masks keep their size, see data.crop",
             },
-            refused_strategies=_for_classification(*_CONSISTENCY),
+            refused_strategies={**_for_classification(*_CONSISTENCY), **_FOR_BOXES},
+        ),
+        "detection": TaskEntry(
+            "detection.task:Detection",
+            "boxes around things, each with a class",
+            metric="map",
+            metric_words="mAP",
+            class_metric="class_map",
+            class_words="average precision",
+            share_right="recall",
+            share_of="the boxes of ",
+            tag="object-detection",
+            gives="boxes",
+            output_code="",
+            prepared="Images are made smaller or larger until they just fit into this size, in its upper left corner; "
+            "the rest is black. A box is a row of left, upper, right, lower in pixels, score and number of the class; "
+            "of rows that are none the class is -1.",
+            networks="detection",
+            defaults={
+                "model.name": "fcos-small",
+                "optim.name": "adamw",
+                "optim.warmup_epochs": 1.0,
+                "optim.clip": 10.0,
+                "train.epochs": 30,
+                "train.batch_size": 16,
+                "augment.crop": 0,
+            },
+            beginnings=("model.weights",),  # with --pretrained only its backbone has learned something
+            fine_tuning=_FINE_TUNING,
+            refused_settings={
+                **_NO_LABELS_TO_MIX,
+                **dict.fromkeys(("data.centre", "data.interpolation"), "is not for {task}: images are shown whole"),
+                "data.balance": "is for labels of whole images: there are none in the task {task}",
+                "optim.label_smoothing": "is for labels of whole images: there are none in the task {task}",
+            },
+            refused_strategies={
+                **_for_classification(*_CONSISTENCY),
+                "augmix": "averages differently warped copies of an image, which no box can follow",
+            },
         ),
         # What decays besides weights is what each method's own code lets decay: in BYOL's, nothing.
         "simsiam": _self_supervised(

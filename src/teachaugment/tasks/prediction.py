@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from teachaugment.show.pictures import Picture
 
@@ -19,4 +19,8 @@ class Prediction(Protocol):
 
     def picture(self) -> Picture | None:
         """The answer itself, where it is a picture."""
+        ...
+
+    def more(self) -> dict[str, Any]:
+        """What a file of JSON says besides, by name."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,13 @@ class Meter(Protocol):
     def compute(self) -> dict[str, Any]: ...
 
 
+@runtime_checkable
+class GatheringMeter(Protocol):
+    """Metrics that are no sums: before they are computed, what several processes have kept is brought together."""
+
+    def gather(self) -> None: ...
+
+
 class ReferringMeter(Meter, Protocol):
     """Metrics that compare with images it was shown before."""
 
@@ -54,6 +61,7 @@ class Task:
     shown: ClassVar[tuple[str, ...]] = ("loss",)  # the numbers of a training epoch that a person wants to see
     refers: ClassVar[bool] = False  # its metrics compare with the training split, to which a meter must ``refer`` first
     predicts_pictures: ClassVar[bool] = False  # what it predicts for an image is a picture itself
+    shows_predictions: ClassVar[bool] = False  # predictions can be shown over their images
     fixed_size: ClassVar[bool] = True  # a trained network takes images of one size only
     pool: ClassVar[int] = 16  # images from which each one of a picture is chosen
     observed: ClassVar[int] = 256  # training images that a report looks at
@@ -73,6 +81,11 @@ class Task:
     def settle(cls, config: Config) -> Config:
         """The settings of a new run with what follows from the network's pretraining, where nobody said otherwise."""
         return config
+
+    @classmethod
+    def other_size(cls, height: int, width: int) -> int | None:
+        """The setting ``data.size`` with which a network trained on this size is evaluated on other data."""
+        return height if height == width and cls.fixed_size else None
 
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Task:
@@ -166,7 +179,7 @@ class Task:
         )
 
     def prediction_picture(self, batch: Batch, outputs: Sequence[Any]) -> Picture:
-        """Images beside what a model makes of them, part by part of the batch, where ``predicts_pictures``."""
+        """Images beside what a model makes of them, part by part of the batch, where it ``shows_predictions``."""
         raise NotImplementedError
 
     def answers(self, output: Any) -> Tensor | None:

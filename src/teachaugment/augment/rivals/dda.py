@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from teachaugment.augment import augmenter
 from teachaugment.augment.augmenter import Augmenter, in_full_precision
+from teachaugment.augment.boxes import warp_boxes
 from teachaugment.augment.functional import bernoulli, straight_through, warp_mask
 from teachaugment.augment.mlp import Sources
 from teachaugment.augment.operations import (
@@ -122,7 +123,10 @@ class DDAAugmenter(Augmenter):
     def warp(self, batch: Batch, draw: Draw) -> Batch:
         image = in_full_precision(partial(in_stages, GEOMETRIC), batch.image, draw, draw.weight.dtype)
         mask = None if batch.mask is None else mask_in_stages(batch.mask, draw)
-        return batch.replace(image=image, mask=mask)
+        boxes, size = batch.boxes, (image.shape[2], image.shape[3])
+        if boxes is not None:
+            boxes = warp_boxes(boxes, self.matrix(draw, size), size)
+        return batch.replace(image=image, mask=mask, boxes=boxes)
 
     def weakened(self, draw: Draw, strength: float) -> Draw:
         """Magnitudes times ``strength``; of an operation without one, so much of its result. A mirror stays."""

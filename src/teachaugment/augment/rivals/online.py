@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from teachaugment.augment import augmenter
 from teachaugment.augment.augmenter import Augmenter, in_full_precision
+from teachaugment.augment.boxes import refuse_boxes
 from teachaugment.augment.functional import mask_at, sample_at, triangle_wave
 from teachaugment.augment.mlp import MLP, SLOPE, Source, Sources
 from teachaugment.batch import IGNORE, Batch
@@ -176,6 +177,7 @@ class OnlineAugmenter(Augmenter):
         return batch.replace(image=in_full_precision(self.perturbed, batch.image, draw, draw.affine.dtype))
 
     def warp(self, batch: Batch, draw: Draw) -> Batch:
+        refuse_boxes(batch, self.name)
         with torch.autocast(batch.image.device.type, enabled=False):
             image = batch.image.to(draw.affine.dtype)
             grid = self.grid(image, draw)

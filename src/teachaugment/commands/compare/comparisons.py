@@ -127,6 +127,17 @@ COMPARISONS: dict[str, Comparison] = {
         ),
         "to be trained with --task segmentation or a preset such as cityscapes-pspnet",
     ),
+    "detection": Comparison(
+        "object detection",
+        "not in the paper",
+        (
+            Entry("flip", "none"),
+            Entry("SSD's", "ssd"),
+            Entry("TrivialAugment", "trivialaugment"),
+            Entry("TeachAugment", "teachaugment"),
+        ),
+        "to be trained with --task detection",
+    ),
     "simsiam": Comparison(
         "features without labels",
         "Tab. 7, linear accuracy on ImageNet, ResNet-50",

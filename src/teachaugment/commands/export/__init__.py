@@ -17,6 +17,7 @@ class Format(Entry):
 
     ending: str = ""  # of its files
     use: str = ""  # how its files are used, for the model card
+    traced: bool = True  # the network's own program is in it
 
 
 ONNX = """\
@@ -26,7 +27,7 @@ import json, numpy, onnxruntime
 session = onnxruntime.InferenceSession("{file}")
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 images = numpy.zeros({shape}, "float32")  # any number of RGB images in [0, 1]; they are normalised inside
-(probabilities,) = session.run(None, {{"image": images}})
+({gives},) = session.run(None, {{"image": images}})
 ```"""
 SAFETENSORS = """\
 ```python
@@ -43,7 +44,7 @@ network.eval()
 mean, std = (torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "std"))
 images = torch.zeros{shape}  # any number of RGB images in [0, 1]
 with torch.no_grad():
-    probabilities = network((images - mean) / std).softmax(1)  # of about["classes"]
+    {gives} = network((images - mean) / std){output_code}  # of about["classes"]
 ```"""
 TORCHSCRIPT = """\
 ```python
@@ -52,7 +53,7 @@ import json, torch
 files = {{"about.json": ""}}
 network = torch.jit.load("{file}", _extra_files=files)  # in C++: torch::jit::load
 classes = json.loads(files["about.json"])["classes"]
-probabilities = network(torch.zeros{shape})  # any number of RGB images in [0, 1]; they are normalised inside
+{gives} = network(torch.zeros{shape})  # any number of RGB images in [0, 1]; they are normalised inside
 ```"""
 PT2 = """\
 ```python
@@ -61,7 +62,7 @@ import json, torch
 files = {{"about.json": ""}}
 network = torch.export.load("{file}", extra_files=files).module()
 classes = json.loads(files["about.json"])["classes"]
-probabilities = network(torch.zeros{shape})  # any number of RGB images in [0, 1]; they are normalised inside
+{gives} = network(torch.zeros{shape})  # any number of RGB images in [0, 1]; they are normalised inside
 ```"""
 
 FORMATS: Table[Format] = Table(
@@ -69,7 +70,9 @@ FORMATS: Table[Format] = Table(
     __name__,
     {
         "onnx": Format("onnx", "for ONNX Runtime and others", ".onnx", ONNX),
-        "safetensors": Format("safetensors", "the weights, for the plain network", ".safetensors", SAFETENSORS),
+        "safetensors": Format(
+            "safetensors", "the weights, for the plain network", ".safetensors", SAFETENSORS, traced=False
+        ),
         "torchscript": Format("torchscript", "for C++ and older PyTorch", ".pt", TORCHSCRIPT),
         "pt2": Format("pt2", "torch.export's, which follows TorchScript", ".pt2", PT2),
     },

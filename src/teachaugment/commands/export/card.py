@@ -37,7 +37,8 @@ def card(
     height, width = model.size
     example = f"(1, {model.channels}, {height}, {width})"
     imports, made = models.plain_code(model.name, len(model.classes), model.channels, model.size)
-    use = format.use.format(file=file, shape=example, imports=imports, network=made)
+    said = {"gives": task.gives, "output_code": task.output_code}
+    use = format.use.format(file=file, shape=example, imports=imports, network=made, **said)
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---",
         f"# {plain(model.name)} trained on {plain(provenance.get('data', 'unknown data'))}",
@@ -45,7 +46,7 @@ def card(
         "file is its owner's to choose.",
         f"## What it is\n\n{table(facts(model, about, provenance))}",
         f"## Use\n\n{use}\n\n{preparation(model, about)}",
-        f"This file was run when it was written: its probabilities {agreement(difference)}. From the run itself it is "
+        f"This file was run when it was written: its {task.gives} {agreement(difference)}. From the run itself it is "
         "`teachaugment.load_model(run).predict(images)`.",
         f"## Classes\n\n{names(model.classes)}",
         f"## Limits\n\n{LIMITS.format(images=f'Images must be {height}×{width}; their number is free.')}",
@@ -74,7 +75,7 @@ def facts(model: TrainedModel, about: Mapping[str, Any], provenance: Mapping[str
 def preparation(model: TrainedModel, about: Mapping[str, Any]) -> str:
     """How an image becomes what the network was evaluated on."""
     if model.preparation.size is None:
-        return "Images are not resized: cut them into pieces of this size."
+        return TASKS[model.task_name].prepared
     share = about["centre"]
     cut = {
         "crop": "the largest centred part with these proportions",

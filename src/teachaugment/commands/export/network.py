@@ -19,6 +19,7 @@ from teachaugment.engine import policies
 from teachaugment.engine.trained import TrainedModel, load_trained
 from teachaugment.errors import UserError
 from teachaugment.files import write_atomically
+from teachaugment.tasks import TASKS
 
 NETWORK = "network"  # the file's name in the run directory, without its ending
 CLOSE, CLOSE_IN_HALF = 1e-4, 2e-2  # by which probabilities may differ from the original's
@@ -27,7 +28,8 @@ TRACED = 2
 
 
 class Deployed(nn.Module):
-    """Images [B, C, H, W] in [0, 1] to probabilities [B, K] or, of a segmenter, [B, K, H, W], all in 32 bits.
+    """Images [B, C, H, W] in [0, 1] to probabilities [B, K] or, of a segmenter, [B, K, H, W], all in 32 bits; of a
+    detector to boxes.
 
     half: the weights are in 16 bits, and so is what passes through the network.
     """
@@ -63,7 +65,15 @@ def write_network(
     if output.suffix != entry.ending:
         raise UserError(f"--output {output} must end in {entry.ending}")
     about = description(model, half)
-    content = format.content(Deployed(model, half), about)
+    if entry.traced and (why := getattr(model.network, "not_traced", "")):
+        raise UserError(f"{model.name} cannot be written as {target}: {why}; --target safetensors has its weights")
+    try:
+        content = format.content(Deployed(model, half), about)
+    except UserError:
+        raise
+    except Exception as error:  # of a network that cannot be traced, each tracer has its own
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"{model.name} cannot be written as {target}: {reason}") from None
     difference = check(format, content, model, CLOSE_IN_HALF if half else CLOSE)
     measured = policies.measured_in(path, model.file.stem, model.about)
     text = card(output.name, entry, model, about, policies.about(model.about, measured)["provenance"], difference)
@@ -74,7 +84,7 @@ def write_network(
     return [
         f"{output}  {model.name}, {taken}: {len(model.classes)} classes, {len(content) / 1e6:.1f} MB",
         f"{beside}  what it is and how it is used",
-        f"checked by running it: its probabilities {agreement(difference)}",
+        f"checked by running it: its {TASKS[model.task_name].gives} {agreement(difference)}",
     ]
 
 
@@ -108,11 +118,12 @@ def check(format: Any, content: bytes, model: TrainedModel, close: float) -> flo
         found = format.outputs(content, model, image)
         if found.shape != expected.shape:
             raise UserError(f"{model.name} in this format gives {list(found.shape)}, not {list(expected.shape)}")
-        worst = max(worst, float((found - expected).abs().nan_to_num(torch.inf).max()))
+        apart = (found - expected).abs() / expected.abs().clamp_min(1)  # of probabilities this is the difference
+        worst = max(worst, float(apart.nan_to_num(torch.inf).max()))
     if worst > close:
         raise UserError(
-            f"{model.name} in this format gives other probabilities than the run's network (by {worst:.0e}, more than "
-            f"{close:.0e}); nothing was written"
+            f"{model.name} in this format gives other {TASKS[model.task_name].gives} than the run's network (by "
+            f"{worst:.0e}, more than {close:.0e}); nothing was written"
         )
     return worst
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from teachaugment.commands.export.network import Deployed, as_texts
 from teachaugment.engine.trained import TrainedModel
 from teachaugment.errors import UserError
+from teachaugment.tasks import TASKS
 from teachaugment.terminal import say
 
 
@@ -26,7 +27,7 @@ def content(deployed: Deployed, about: dict[str, Any]) -> bytes:
             deployed,
             (deployed.example(),),
             input_names=["image"],
-            output_names=["probabilities"],
+            output_names=[TASKS[about["task"]].gives],
             dynamic_shapes=({0: torch.export.Dim("batch")},),
             dynamo=True,
             verbose=False,

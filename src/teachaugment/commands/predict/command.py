@@ -35,6 +35,7 @@ of right answers is said at the end. The run's best epoch is used where there is
 
 Of a run that learned masks, a mask of each image is written too: a PNG whose values are the numbers of the classes,
 with their names and colours in classes.txt beside it. They are in predictions/, or with --output photos.csv in photos/.
+Of a run that learned boxes, .json and .jsonl have all boxes of an image, in its pixels, with their scores.
 
 An image that cannot be read is named and left out, and the exit code is 1 then.
 """
@@ -139,7 +140,7 @@ def rows(
         if files is not None:
             outputs.write_picture(files[i], prediction)
         picture = None if files is None else str(files[i])
-        yield Row(images[i], prediction.number, prediction.top(count), picture)
+        yield Row(images[i], prediction.number, prediction.top(count), picture, prediction.more())
 
 
 class Tally:

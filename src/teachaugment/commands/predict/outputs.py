@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,11 +29,14 @@ class Row:
     number: str  # what stands beside a class: "probability", "share"
     top: list[tuple[str, float]]
     picture: str | None = None  # the file with it, where the prediction is a picture
+    more: dict[str, Any] = field(default_factory=dict)  # what JSON says besides
 
     @property
     def right(self) -> bool | None:
         """Whether the first class is the true one, where that is known."""
-        return None if self.image.true_class is None else self.image.true_class == self.top[0][0]
+        if self.image.true_class is None:
+            return None
+        return bool(self.top) and self.image.true_class == self.top[0][0]
 
 
 def check(output: Path) -> None:
@@ -79,7 +82,8 @@ def write_table(file: BinaryIO, rows: Iterable[Row], ending: str, count: int, la
 def as_object(row: Row, count: int, labelled: bool) -> dict[str, Any]:
     """One row for JSON: the first class by itself, and all under ``top`` where more were asked for."""
     named = [{"class": name, row.number: round(value, 6)} for name, value in row.top]
-    made: dict[str, Any] = {"image": row.image.file, **named[0]}
+    first = named[0] if named else {"class": None, row.number: None}
+    made: dict[str, Any] = {"image": row.image.file, **first, **row.more}
     if count > 1:
         made["top"] = named
     if labelled:
@@ -93,7 +97,7 @@ def lines(rows: Iterable[Row], images: Sequence[Input]) -> Iterator[str]:
     for row in rows:
         named = [f"{printable(name)} {100 * value:.1f} %" for name, value in row.top]
         wrong = f"   (is {printable(row.image.true_class)})" if row.right is False else ""
-        yield f"{printable(row.image.file):<{width}}  {', '.join(named)}{wrong}"
+        yield f"{printable(row.image.file):<{width}}  {', '.join(named) or 'nothing'}{wrong}"
 
 
 def printable(text: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -41,6 +41,9 @@ class ClassPrediction:
 
     def picture(self) -> None:
         return None
+
+    def more(self) -> dict[str, Any]:
+        return {}
 
     def __repr__(self) -> str:
         return f"<{self.label}, {100 * self.probability:.1f} %>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from PIL import Image
 from torch import Tensor
@@ -35,6 +35,9 @@ class MaskPrediction:
         image = Image.fromarray(self.mask.numpy())
         image.putpalette([part for color in self.colors for part in color])
         return image
+
+    def more(self) -> dict[str, Any]:
+        return {}
 
     def __repr__(self) -> str:
         return f"<{', '.join(f'{name} {100 * share:.1f} %' for name, share in self.top(self.shown))}>"

@@ -39,7 +39,7 @@ class Segmentation(Task):
     metric = "miou"
     shown = ("loss", "miou")
     fixed_size = False
-    predicts_pictures = True
+    predicts_pictures = shows_predictions = True
     pool, observed = 1, 64
 
     def __init__(

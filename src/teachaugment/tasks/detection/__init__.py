@@ -1,0 +1,1 @@
+"""Boxes around things, each with a class."""
