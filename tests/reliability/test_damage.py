@@ -15,8 +15,8 @@ from teachaugment.policy.load import load_policy
 
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_truncation_is_noticed(lab, record, tmp_path, count):
-    path = tmp_path / checkpoint.LAST
-    shutil.copy(lab.reference / checkpoint.LAST, path)
+    path = shutil.copytree(lab.reference, tmp_path / "run") / checkpoint.LAST
+    checkpoint.load(path)  # which is whole
     size = path.stat().st_size
     numbers = random.Random(0)
     near_the_end = [size - 1, size - 2, size - checkpoint.TRAILER, size - checkpoint.TRAILER - 1, 0]
@@ -32,8 +32,7 @@ def test_every_truncation_is_noticed(lab, record, tmp_path, count):
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_flipped_bit_is_noticed(lab, record, tmp_path, count):
     """The checksum's own included."""
-    path = tmp_path / checkpoint.LAST
-    shutil.copy(lab.reference / checkpoint.LAST, path)
+    path = shutil.copytree(lab.reference, tmp_path / "run") / checkpoint.LAST
     size, numbers = path.stat().st_size, random.Random(0)
     places = [size - 1, size - 2, size - checkpoint.TRAILER, 0, 1]
     places += [numbers.randrange(size) for _ in range(count - len(places))]

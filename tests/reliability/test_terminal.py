@@ -56,9 +56,13 @@ def test_training_goes_on_without_its_streams(lab, record, how):
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
 def test_a_closed_terminal_saves_and_leaves(lab, record, number):
+    def prepare(place: str, call: int) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the tests themselves may have been started with nohup
+        signalled(*PLACES[place][:2], call, number)()
+
     for place, call in (("a step", 5), ("an evaluation", 2)):
         path = lab.fresh()
-        process = lab.train(path, prepare=signalled(*PLACES[place][:2], call, number))
+        process = lab.train(path, prepare=lambda place=place, call=call: prepare(place, call))
         assert process.wait() == 128 + number, process.said()
         lab.finish(path)
         lab.same(path)
