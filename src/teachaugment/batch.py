@@ -100,13 +100,20 @@ def as_batch(image: Tensor, label: Tensor | None, *more: Tensor, views: int = 1)
 
 
 def check(
-    batch: Batch, channels: int, classes: int | None, step: int = 0, *, teaching: bool = False, one_class: bool = False
+    batch: Batch,
+    channels: int,
+    classes: int | None,
+    step: int = 0,
+    *,
+    teaching: bool = False,
+    one_class: bool = False,
+    values: bool = True,
 ) -> None:
     """Refuse what would go wrong silently later, or with a message that nobody understands.
 
     Values are read back from the device, which an accelerator is asked for in every ``LOOK_EVERY``-th step only.
     ``teaching``: an augmenter learns, which needs 32 bits and labels; a policy may do without. ``one_class``: the loss
-    is for images of one class each, or of a mixture whose shares sum up to 1.
+    is for images of one class each, or of a mixture whose shares sum up to 1. Without ``values`` none is looked at.
     """
     image, label = batch.image, batch.label
     if image.ndim != 4 or image.shape[1] != channels:
@@ -115,7 +122,7 @@ def check(
         raise UserError(f"images must be float in [0, 1], not {image.dtype}; divide by 255 first")
     if teaching and image.dtype != torch.float32:
         raise UserError(f"images must be float32, not {image.dtype}; pass images.float()")
-    look = step % LOOK_EVERY == 0 or image.device.type == "cpu"
+    look = values and (step % LOOK_EVERY == 0 or image.device.type == "cpu")
     if look and len(image):
         low, high = (float(value) for value in image.detach().aminmax())
         if not (low >= -CLOSE and high <= 1 + CLOSE):

@@ -46,6 +46,12 @@ def say(line: object) -> None:
         say_here(line)
 
 
+def say_to_people(line: object) -> None:
+    """The same where people look at it: a sign of life, which a log can do without."""
+    if is_terminal(sys.stderr):
+        say(line)
+
+
 def say_here(line: object, stream: TextIO | None = None) -> None:
     """The same by any process, and to another stream. One that is gone or full is no reason to stop."""
     with suppress(OSError, ValueError, AttributeError):

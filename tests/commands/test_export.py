@@ -21,8 +21,8 @@ from teachaugment.data.streamed import StreamedSplit
 from teachaugment.engine import build, checkpoint, directory
 
 FAST = ["--data.size", "8", "--data.per_class", "4", "--batch-size", "20", "--epochs", "2", "--eval-every", "1",
-        "--device", "cpu", "--teach.n_inner", "1", "--teach.n_buffer", "1", "--train.tensorboard", "false"]  # fmt: skip
-LEARNED = ["--strategy", "teachaugment", "--val-fraction", "0.01"]
+        "--device", "cpu", "--train.tensorboard", "false"]  # fmt: skip
+LEARNED = ["--strategy", "teachaugment", "--val-fraction", "0.01", "--teach.n_inner", "1", "--teach.n_buffer", "1"]
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def test_the_first_sign_of_life_comes_before_anything_slow(tmp_path):
     program = (
         "import sys; from teachaugment.commands import cli, train\n"
         "def first(line): print(line, 'torch' in sys.modules); raise KeyboardInterrupt\n"
-        "train.say = first; cli.main(['train', '--model', 'wrn-16-1'])"
+        "train.say_to_people = first; cli.main(['train', '--model', 'wrn-16-1'])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "starting wrn-16-1 on shapes … False", done.stderr

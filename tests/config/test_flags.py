@@ -38,7 +38,7 @@ def test_few_choices_stand_beside_the_flag_and_many_below_it():
         SETTINGS["augment.strategy"]
     )
     assert (metavar(SETTINGS["optim.lr"]), metavar(SETTINGS["teach.replay"])) == ("X", "true|false")
-    assert "[40; segmentation: 20; fine-tuning: 30]" in help_text(SETTINGS["train.epochs"])
+    assert "[40; segmentation: 20; detection: 30; fine-tuning: 30]" in help_text(SETTINGS["train.epochs"])
 
 
 def test_choices_may_be_a_table():

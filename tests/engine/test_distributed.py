@@ -251,7 +251,7 @@ def test_the_class_for_your_own_loop_needs_nothing_more(tmp_path):
 # --- the command --------------------------------------------------------------------------------------------------
 
 FAST = ["--batch-size", "4", "--device", "cpu", "--eval-every", "2", "--optim.schedule", "constant",
-        "--optim.warmup_epochs", "0", "--teach.n_inner", "2", "--teach.n_buffer", "1",
+        "--optim.warmup_epochs", "0", "--strategy", "teachaugment", "--teach.n_inner", "2", "--teach.n_buffer", "1",
         "--train.tensorboard", "false"]  # fmt: skip
 
 

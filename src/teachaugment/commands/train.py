@@ -18,9 +18,8 @@ from teachaugment.config.resolve import Config, resolve
 from teachaugment.config.unused import check_used
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
-from teachaugment.progress import say
 from teachaugment.tasks import TASKS
-from teachaugment.terminal import print_text
+from teachaugment.terminal import print_text, say, say_to_people
 
 USAGE = "teachaugment train [PRESET] [--config FILE] [--resume RUN] [--FLAG VALUE | --SECTION.FIELD VALUE] ..."
 EXAMPLES = """\
@@ -56,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = settings(arguments)
     if not arguments.resume:
         directory.check_output(config)
-    say(f"starting {config.model.name} on {config.data.path} …")  # what comes now takes seconds
+    say_to_people(f"starting {config.model.name} on {config.data.path} …")  # what comes now takes seconds
 
     from teachaugment import distributed
     from teachaugment.commands.report.write import write_report

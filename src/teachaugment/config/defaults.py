@@ -31,7 +31,8 @@ def other_defaults(chosen: Mapping[str, Any]) -> dict[str, Any]:
         found.update(entry.fine_tuning)
     optimizer = chosen.get("optim.name", found.get("optim.name", "sgd"))
     found.update((FINE_TUNING if fine_tuned else NEW_WEIGHTS).get(optimizer, {}))
-    if entry.held_out and data.lacks_validation(path, chosen.get("data.root") is not None):
+    names_splits = "{split}" in str(chosen.get("data.images"))  # the pattern says which images are for validation
+    if entry.held_out and not names_splits and data.lacks_validation(path, chosen.get("data.root") is not None):
         found["data.val_fraction"] = entry.held_out
     return found
 

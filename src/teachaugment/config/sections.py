@@ -71,6 +71,12 @@ class DataConfig:
     scale: float = setting(
         1.0, "segmentation: magnify training images at random between 1/this and this; 1: off", low=1, high=10
     )
+    images: str | None = setting(
+        None, "segmentation: which files of the folder are images, such as photos/*.jpg; none: by names of folders"
+    )
+    masks: str | None = setting(
+        None, "segmentation: which file is the mask of an image, such as photos/*_mask.png with the same * as there"
+    )
     ignore: int | None = setting(
         None, "segmentation: a value of masks that counts for nothing, as 255 does", low=0, high=255
     )

@@ -77,6 +77,8 @@ def load(source: str | Path, reading: Reading | None = None, table: Table[Format
         raise UserError(_unknown(str(source), table))
     if reading.in_memory == "never" and not table[key].streams:
         raise UserError(f"only folders of images, hf: and wds: data stream from disk; leave in_memory out for {source}")
+    if (reading.images or reading.masks) and key != FOLDER:
+        raise UserError(f"data.images and data.masks are for a folder of yours; leave them out for {source}")
     if reading.fit != "crop" and not table[key].streams:
         raise UserError(f"data.fit is for image files, and the images of {source} are all of one size; leave it out")
     return table.load(key)(source, reading)

@@ -33,6 +33,8 @@ class Reading:
     crop: int | None = None  # masks: side of random windows of the training images; None: whole images
     whole: bool = False  # masks: training images are only looked at, as a whole; they may differ in size
     scale: float = 1.0  # masks: training images are magnified at random between 1/scale and scale
+    images: str | None = None  # masks: which files are images, by pattern; None: by the names of folders
+    masks: str | None = None  # masks: which file is the mask of an image
     ignore: int | None = None  # masks: a value that means, like 255, that nothing is known
 
     def __post_init__(self) -> None:

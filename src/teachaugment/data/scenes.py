@@ -14,6 +14,7 @@ from teachaugment.data.files import image_files
 from teachaugment.data.finish import TEST_FRACTION
 from teachaugment.data.finish_masks import Pairs, finish_masks
 from teachaugment.data.folders import contents, image_and_mask_folders
+from teachaugment.data.patterns import both_patterns, pairs_by_pattern
 from teachaugment.data.reading import Reading
 from teachaugment.data.splits import DataSet
 from teachaugment.data.threads import in_threads
@@ -25,35 +26,42 @@ OFTEN, LITTLE = 0.9, 0.1  # a highest value in so many masks, and on so few of t
 
 def load_scenes(source: str | Path, reading: Reading) -> DataSet:
     """A folder with images/ and masks/, each with train/ and val/ or test/ in it, or the other way round, or neither;
-    or with train/ and trainannot/, as CamVid comes (data/folders.py).
+    or with train/ and trainannot/, as CamVid comes (data/folders.py); or any folder, by patterns (data/patterns.py).
 
     Without splits a fifth of the pairs, chosen by a stable hash, is what is tested on.
     """
     root = Path(source).expanduser()
-    found, own_test = _find(root, reading.split_by)
+    found, own_test = _find(root, reading)
     codes = _codes(root, [mask for pairs in found.values() for _, mask in pairs], reading)
     return finish_masks(root.resolve().name.lower(), root, found, codes, reading, own_test)
 
 
-def _find(root: Path, seed: int) -> tuple[dict[str, Pairs], bool]:
-    """The pairs of each split, from the folder's structure alone, and whether the test split is its own."""
+def _find(root: Path, reading: Reading) -> tuple[dict[str, Pairs], bool]:
+    """The pairs of each split, from the names of files and folders alone, and whether the test split is its own."""
     if not root.is_dir():
         raise UserError(f"no such folder: {root}")
+    patterns = both_patterns(reading.images, reading.masks)
+    found = _pairs_by_folder(root) if patterns is None else pairs_by_pattern(root, *patterns)
+    if len(found) > 1:
+        return found, True
+    (pairs,) = found.values()
+    if len(pairs) < 2:
+        raise UserError(f"{root / pairs[0][0]} is the only image; a test split needs a second one")
+    ranked = sorted(pairs, key=lambda pair: seeds.derive(reading.split_by, "test", pair[0]))
+    n = max(1, round(TEST_FRACTION * len(pairs)))
+    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}, False
+
+
+def _pairs_by_folder(root: Path) -> dict[str, Pairs]:
+    """The pairs by split, or under the only name that there is."""
     folders = image_and_mask_folders(root)
     if not {"", "train"} & set(folders):
         raise UserError(
             f"{root} has neither images/ and masks/ nor train/images/ and train/masks/ nor train/ and trainannot/; "
-            f"segmentation needs an image and a mask of the same name, and found {contents(root)}"
+            f"segmentation needs an image and a mask of the same name, or their patterns (--data.images 'photos/*.jpg' "
+            f"--data.masks 'photos/*_mask.png'), and found {contents(root)}"
         )
-    if len(folders) > 1:
-        return {name: _pairs(root, *both) for name, both in folders.items()}, True
-    images, masks = next(iter(folders.values()))
-    pairs = _pairs(root, images, masks)
-    if len(pairs) < 2:
-        raise UserError(f"{images} has one image; a test split needs a second one")
-    ranked = sorted(pairs, key=lambda pair: seeds.derive(seed, "test", pair[0]))
-    n = max(1, round(TEST_FRACTION * len(pairs)))
-    return {"train": sorted(ranked[n:]), "test": sorted(ranked[:n])}, False
+    return {name: _pairs(root, *both) for name, both in folders.items()}
 
 
 def _pairs(root: Path, images: Path, masks: Path) -> Pairs:

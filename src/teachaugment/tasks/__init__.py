@@ -155,7 +155,7 @@ TASKS: Table[TaskEntry] = Table(
             held_out=HELD_OUT,
             beginnings=("model.weights",),  # with --pretrained only its backbone has learned something
             fine_tuning=_FINE_TUNING,
-            own_settings=("data.crop", "data.scale", "data.ignore", "train.window"),
+            own_settings=("data.crop", "data.scale", "data.images", "data.masks", "data.ignore", "train.window"),
             refused_settings={
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",

@@ -141,6 +141,26 @@ def test_rows_of_the_former_script_are_read_and_gone_on_with(tmp_path, monkeypat
     assert "10 runs of 80 epochs, 5 of them done before" in capsys.readouterr().err  # TeachAugment is another by now
 
 
+def test_until_sure_trains_no_more_seeds_than_the_answer_needs(tmp_path, monkeypatch, capsys):
+    rows = [json.loads(line) for line in (ROOT / "experiments/results/shapes.jsonl").read_text().splitlines()]
+    first = [row for row in rows if row["seed"] < 3 and row["strategy"] in ("none", "trivialaugment")]
+    results = tmp_path / "shapes.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in first))
+    monkeypatch.setattr(runner, "start", None)  # these seeds answer: none more may be started
+    command = ["compare", "--strategies", "none,trivialaugment", "--until-sure", "--seeds", "12"]
+    command += ["--data.per_class", "50", "--epochs", "80", "--eval-every", "80", "--device", "cpu"]
+    command += ["--results", str(results)]
+    assert cli.main([*command, "--output", str(tmp_path / "out")]) == 0
+    assert "trivialaugment is better than none" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "table.json").read_text())["strategies"][1]["runs"] == 3
+    none, other = ([row for row in first if row["strategy"] == name] for name in ("none", "trivialaugment"))
+    for row, that in zip(other, none[1:] + none[:1], strict=True):
+        row["test"] = that["test"]  # now nothing is sure
+    results.write_text("".join(json.dumps(row) + "\n" for row in first))
+    assert cli.main([*command, "--output", str(tmp_path / "unsure")]) == 2
+    assert "'NoneType' object is not callable" in capsys.readouterr().err
+
+
 def test_rows_with_other_settings_get_a_table_of_their_own(tmp_path, capsys):
     some = {"test": {"target": 0.5}, "val": {}, "train_accuracy": 1.0, "seconds": 3}
     lines = [{"strategy": "none", "seed": 0, "settings": {"train.epochs": n}, **some} for n in (1, 2)]
@@ -170,9 +190,8 @@ def test_rows_with_other_settings_get_a_table_of_their_own(tmp_path, capsys):
 def test_a_mistake_gets_one_line_before_anything_is_trained(tmp_path, monkeypatch, capsys, words, says):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["compare", *words]) == 2
-    *before, text = capsys.readouterr().err.splitlines()
-    assert text.startswith("teachaugment: error: ") and says in text
-    assert all(line.startswith("comparing ") for line in before[:1]) and not before[1:]
+    text = capsys.readouterr().err
+    assert text.startswith("teachaugment: error: ") and text.count("\n") == 1 and says in text
     assert os.listdir(tmp_path) == []
 
 

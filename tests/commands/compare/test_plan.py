@@ -180,7 +180,8 @@ def test_a_wrong_strategy_gets_one_line(strategies, says):
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_named_comparison_makes_runs_that_differ(name):
     found = entries(find(name), "cnn-4", "wrn-16-1" if name == "teachers" else None)
-    runs = plan(TINY, [entry.strategy for entry in found], [0, 1], Path("out"))
+    settings = shared("--task", "detection") if name == "detection" else TINY
+    runs = plan(settings, [entry.strategy for entry in found], [0, 1], Path("out"))
     assert len({run.key for run in runs}) == len(runs) >= 2 * len(found)
     assert len({entry.label for entry in found}) == len(found)
 

@@ -33,19 +33,10 @@ def train_run(photos):
     """Trains into a directory, with more flags."""
 
     def train(path: Path, *more: str) -> Path:
-        fixed = [
-            "--data",
-            str(photos),
-            "--epochs",
-            "3",
-            "--batch-size",
-            "12",
-            "--train.tensorboard",
-            "false",
-            "--val-fraction",
-            "0",
-        ]
-        learned = ["--teach.n_inner", "1", "--teach.n_buffer", "1"] if "--strategy" not in more else []
+        fixed = ["--data", str(photos), "--epochs", "3", "--batch-size", "12", "--train.tensorboard", "false"]
+        fixed += ["--val-fraction", "0"]
+        learned = ["--strategy", "teachaugment", "--teach.n_inner", "1", "--teach.n_buffer", "1"]
+        learned = [] if "--strategy" in more else learned
         assert main(["train", *fixed, *learned, "--device", "cpu", "--output", str(path), *more]) == 0
         return path
 
@@ -54,8 +45,7 @@ def train_run(photos):
 
 @pytest.fixture(scope="session")
 def run(train_run, tmp_path_factory) -> Path:
-    more = ("--train.eval_every", "1", "--strategy", "teachaugment")
-    return train_run(tmp_path_factory.mktemp("runs") / "learned", *more)
+    return train_run(tmp_path_factory.mktemp("runs") / "learned", "--train.eval_every", "1")
 
 
 @pytest.fixture(scope="session")

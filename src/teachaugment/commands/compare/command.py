@@ -23,7 +23,7 @@ from teachaugment.config.flags import add_settings, given_layers
 from teachaugment.config.resolve import Config, resolve
 from teachaugment.engine.directory import short_name
 from teachaugment.errors import UserError
-from teachaugment.terminal import print_text, say, say_here
+from teachaugment.terminal import print_text, say_here, say_to_people
 
 if TYPE_CHECKING:
     from teachaugment.commands.compare.rows import Row
@@ -90,7 +90,7 @@ def train(arguments: argparse.Namespace, named: Comparison | None) -> int:
     output = Path(arguments.output) if arguments.output else Path("runs") / f"compare-{short_name(config)}"
     runs = plan(shared, [entry.strategy for entry in wanted], seeds, output)
     results = Path(arguments.results) if arguments.results else output / RESULTS
-    say(f"comparing {len(wanted)} strategies with {config.model.name} on {config.data.path} …")  # it takes seconds
+    say_to_people(f"comparing {len(wanted)} strategies with {config.model.name} on {config.data.path} …")
 
     from teachaugment.commands.compare import report, rows, runner
     from teachaugment.commands.compare.display import ComparisonDisplay

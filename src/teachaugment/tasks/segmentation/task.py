@@ -59,7 +59,8 @@ class Segmentation(Task):
     @classmethod
     def load_data(cls, config: Config, training: bool = True) -> DataSet:
         d = config.data
-        own = {"crop": d.crop, "scale": d.scale, "ignore": d.ignore, "whole": not training, "partial": not training}
+        own: dict[str, Any] = {name: getattr(d, name) for name in ("crop", "scale", "images", "masks", "ignore")}
+        own |= {"whole": not training, "partial": not training}
         return data.load(d.path, reading(config, **own), data.MASKS)
 
     @classmethod
