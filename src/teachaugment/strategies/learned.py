@@ -81,6 +81,10 @@ class Learned(Strategy):
         self.teacher, self.views = teach.teacher, teach.views
         self.snapshot_every = teach.hyperparameters.n_buffer
 
+    @property
+    def found(self) -> float:
+        return 1.0 if self.teach.governor is None else self.teach.governor.strength
+
     def at(self, progress: float) -> None:
         self.waits = progress < self.begin
 

@@ -58,6 +58,12 @@ class Strategy:
     key: ClassVar[str | None] = None  # under which a checkpoint keeps its state
     teacher: Teacher | None = None
     views: Sequence[View] = ()  # augmenters that learn, with their replays
+
+    @property
+    def found(self) -> float:
+        """How strong the training lets those be, from 0 to 1."""
+        return 1.0
+
     snapshot_every: int = 0  # epochs between two snapshots in those replays
 
     def augment(self, batch: Batch) -> Batch:

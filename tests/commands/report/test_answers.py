@@ -39,6 +39,9 @@ def test_the_baseline_beside_a_run_says_whether_augmentation_helped(tmp_path):
 def test_without_a_baseline_the_report_says_how_to_find_out(tmp_path):
     first = answers(read(run(tmp_path, "with", 0.75)))[0]
     assert "teachaugment compare --data /data/bees --model cnn-4 --strategies none,teachaugment" in first.answer
+    masks = run(tmp_path, "masks", 0.75, task="segmentation", data__crop=64, model__name="unet-16", teach__n_inner=1)
+    command = "teachaugment compare --task segmentation --data /data/bees --model unet-16 --data.crop 64 --strategies"
+    assert command in answers(read(masks))[0].answer
     assert [a.question for a in answers(read(run(tmp_path, "base", 0.7, augment__strategy="none")))] == [
         "Which weights?"
     ]

@@ -49,7 +49,9 @@ def test_a_part_that_never_acted_has_no_histogram_and_no_strip():
     seen = observed(2, probabilities={"color": [0.5, 0.5]})
     seen.quantities["rotation"].values.fill_(torch.nan)
     found = distributions(seen, ["a", "b"])
-    assert found.histograms == [] and [row.strips for row in found.rows] == [[None], [None]]
+    assert found.histograms == found.quantities == [] and [row.strips for row in found.rows] == [[], []]
+    seen.quantities["rotation"].values.fill_(seen.quantities["rotation"].neutral)  # it acted, and changed nothing
+    assert distributions(seen, ["a", "b"]).quantities == []
 
 
 def test_a_card_says_who_is_right():

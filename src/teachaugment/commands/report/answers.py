@@ -6,7 +6,9 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from teachaugment.commands.report.record import Record, read
+from teachaugment import tasks
+from teachaugment.commands.report.record import Record, chosen, read
+from teachaugment.config.settings import as_text
 from teachaugment.engine import checkpoint, directory
 from teachaugment.errors import UserError
 
@@ -46,7 +48,12 @@ def helped(record: Record) -> str:
 
 
 def compare_command(record: Record) -> str:
-    words = ["--data", str(record.setting("data.path")), "--model", str(record.setting("model.name"))]
+    """With every setting of this run that is no default."""
+    task, own = record.setting("task"), {"task", "seed", "data.path", "model.name", "train.epochs", *FREE}
+    words = [] if task == tasks.DEFAULT else ["--task", str(task)]
+    words += ["--data", str(record.setting("data.path")), "--model", str(record.setting("model.name"))]
+    for key, value in chosen(record).items():
+        words += [] if key in own or key.startswith("teach.") else [f"--{key}", as_text(value)]
     words += ["--strategies", f"{BASELINE},{record.strategy}", "--seeds", "3"]
     words += ["--epochs", str(record.setting("train.epochs"))]
     return f"teachaugment compare {shlex.join(words)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from teachaugment.commands.report.cube import cube
 from teachaugment.commands.report.frames import Film
 from teachaugment.commands.report.images import InlineImage, inline_image
 from teachaugment.commands.report.observe import Disagreement, Observation
+from teachaugment.commands.report.transform import Quantity
 from teachaugment.show import pictures
 from teachaugment.show.charts import Axis, Figure, histogram, quantile, strip
 from teachaugment.show.drawing import Drawing
@@ -64,9 +65,10 @@ def distributions(seen: Observation, classes: Sequence[str]) -> Distributions | 
     per_class = {name: p for name, p in seen.probabilities.items() if len(p) == len(classes) > 1}
     alike = {name: p for name, p in list(seen.probabilities.items())[:PARTS] if len(p) == 1}
     shares = per_class or alike
-    if not shares and not seen.quantities:
+    changing = {name: q for name, q in seen.quantities.items() if any(value != q.neutral for value in known(q.values))}
+    if not shares and not changing:
         return None
-    figures = [histogram(name.capitalize(), known(q.values), q.unit, q.neutral) for name, q in seen.quantities.items()]
+    figures = [histogram(name.capitalize(), known(q.values), q.unit, q.neutral) for name, q in changing.items()]
     shown: list[int | None] = [None]
     note = ""
     if per_class:
@@ -77,23 +79,25 @@ def distributions(seen: Observation, classes: Sequence[str]) -> Distributions | 
             note = f"{CLASSES} of {len(classes)} classes: those augmented least often and most often."
         shown = [*order]
     rows = [
-        ClassRow("all images" if k is None else classes[k], [p[k or 0] for p in shares.values()], strips(seen, k))
+        ClassRow(
+            "all images" if k is None else classes[k], [p[k or 0] for p in shares.values()], strips(seen, k, changing)
+        )
         for k in shown
     ]
     return Distributions(
         [figure for figure in figures if figure is not None],
         [SYMBOLS.get(name, ("", name)) for name in shares],
-        list(seen.quantities),
+        list(changing),
         rows,
         note,
     )
 
 
-def strips(seen: Observation, label: int | None) -> list[Drawing | None]:
+def strips(seen: Observation, label: int | None, quantities: Mapping[str, Quantity]) -> list[Drawing | None]:
     """The distribution of each quantity in one class or in all, on an axis that all classes share."""
     labels = torch.tensor(seen.labels)
     made = []
-    for q in seen.quantities.values():
+    for q in quantities.values():
         values = known(q.values)
         low, high = (quantile(values, 0.01), quantile(values, 0.99)) if values else (0.0, 1.0)
         axis = Axis(min(low, q.neutral), max(high, q.neutral), 0, 100)

@@ -65,7 +65,7 @@ def _learned(trainer: Trainer, batch: Batch) -> dict[str, Any]:
     """Distributions of what the augmenter does now."""
     if not trainer.strategy.views:
         return {}
-    augmenter = trainer.strategy.views[0].augmenter
+    augmenter, strength = trainer.strategy.views[0].augmenter, trainer.strategy.found
     generator = torch.Generator(device=trainer.device).manual_seed(derive(trainer.config.seed, "report", "draws"))
     again = max(1, DRAWN // len(batch)) if batch.image[0, 0].numel() <= LARGE else 4
     found: list[dict[str, Quantity]] = []
@@ -75,6 +75,7 @@ def _learned(trainer: Trainer, batch: Batch) -> dict[str, Any]:
     changes, warps = [], []
     for _ in range(again):
         draw = augmenter.sample(len(batch), batch.label if augmenter.settings.classes else None, generator)
+        draw = augmenter.weakened(draw, strength) if strength < 1 else draw
         colored = augmenter.color(batch, draw)
         result = augmenter.warp(colored, draw)
         colors = transform.color(batch.image, colored.image)
@@ -128,7 +129,8 @@ def _versions(trainer: Trainer, batch: Batch) -> dict[str, Batch]:
     if not trainer.strategy.views:
         return {"plain": batch}
     generator = torch.Generator(device=trainer.device).manual_seed(derive(trainer.config.seed, "report", "harder"))
-    return {"plain": batch, "augmented": trainer.strategy.views[0].augmenter(batch, generator)}
+    view, strength = trainer.strategy.views[0], trainer.strategy.found
+    return {"plain": batch, "augmented": view.augmented(batch, generator, strength)}
 
 
 def _answers(trainer: Trainer, versions: dict[str, Batch]) -> Iterator[tuple[str, Batch, Any]]:

@@ -66,7 +66,8 @@ def seen_sections(record: Record, seen: Observation, classes: list[str]) -> list
             "The same images with the same random numbers, augmented by each snapshot: only what was learned differs."
         )
     about = (
-        "What the augmenter does at the end of the run. Rotation is clockwise; shifts are shares of the image's sides."
+        "What the augmenter does at the end of the run, at the strength that was found. Rotation is clockwise; shifts "
+        "are shares of the image's sides."
     )
     cubes = (
         "Each point is a pixel. Colours that the data do not have would show as points where there were none before."
