@@ -10,7 +10,7 @@ from typing import Any
 from teachaugment.engine import directory
 from teachaugment.errors import UserError
 from teachaugment.tasks import TASKS
-from teachaugment.terminal import print_text
+from teachaugment.terminal import print_text, say
 
 EXAMPLES = """\
 examples:
@@ -36,12 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     config = directory.settings_of(path, arguments.device, arguments.workers)
 
     from teachaugment import distributed
-    from teachaugment.engine import build, processes, restore
+    from teachaugment.engine import build, checkpoint, processes, restore
 
     with processes.session(build.device(config.device)):
         metrics = restore.evaluate_run(config, path, arguments.checkpoint, arguments.data)
         if distributed.is_main():
             show(metrics, arguments.json, arguments.output)
+            if arguments.checkpoint == "last" and (path / checkpoint.BEST).exists():
+                say("this is the last epoch; predict and export take the best by validation: --checkpoint best")
     return 0
 
 
