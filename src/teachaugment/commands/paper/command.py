@@ -84,6 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
     code = 0
     if asked:
         code = train(tasks, done, file, Path(arguments.output), jobs, arguments.hours)
+    if done:
+        from teachaugment.commands.paper import figures, page
+
+        everything = chosen((), arguments.scale)
+        if asked:
+            figures.make(everything, plan.tasks(everything, folder, Path(arguments.output)), results, arguments.scale)
+        say_here(", ".join(map(str, page.write(everything, done, results, arguments.scale))))
     print_text(state(items, tasks, done, folder, jobs))
     if arguments.scale == "paper":
         print_text(commands(items))

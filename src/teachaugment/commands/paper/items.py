@@ -30,6 +30,7 @@ class Place:
     preset: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)  # of one run, by the beginning of its strategy
+    short: str = ""  # a name for the head of a column
     stands_for: str = ""  # in what it is another thing than the paper's
 
     def estimate(self, strategy: str) -> float | None:
@@ -89,7 +90,7 @@ def table_file() -> Mapping[str, Any]:
 def places(scale: str) -> dict[str, Place]:
     made = {}
     for name, about in table_file()[scale].items():
-        made[name] = Place(name, **{"title": about.get("preset", ""), **about})
+        made[name] = Place(name, **{"title": about.get("preset", ""), "short": about["column"], **about})
     return made
 
 
