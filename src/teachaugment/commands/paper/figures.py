@@ -80,7 +80,8 @@ def numbers_file(results: Path, scale: str) -> Path:
 
 
 def read_numbers(results: Path, scale: str) -> dict[tuple[str, str, str], Mapping[str, float]]:
-    path, found = numbers_file(results, scale), {}
+    path = numbers_file(results, scale)
+    found: dict[tuple[str, str, str], Mapping[str, float]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         row: dict[str, Any] = json.loads(line)
         found[row.pop("figure"), row.pop("place"), row.pop("row")] = row
@@ -149,15 +150,16 @@ def raster(image: Tensor) -> Picture:
     for start, end in EDGES:
         pen.line([2 * place for corner in (start, end) for place in project(*corner)], (200, 200, 200), 2)
     for name, corner in NAMES:
-        pen.text([2 * place for place in project(*corner)], name, INK, lettering(name, 18)[1], anchor="mm")
+        across, down = project(*corner)
+        pen.text((2 * across, 2 * down), name, INK, lettering(name, 18)[1], anchor="mm")
     red, green, blue = points.unbind(1)
     x, y = project(red, green, blue)  # type: ignore[arg-type]  # numbers of all points at once
     found = torch.tensor(bytearray(canvas.tobytes()), dtype=torch.uint8).view(side, side, 3)
     rows, columns = ((2 * torch.as_tensor(place)).long().clamp(0, side - 2) for place in (y, x))
     colors = (points * 255).round().to(torch.uint8)
-    for down in (0, 1):
+    for below in (0, 1):
         for right in (0, 1):
-            found[rows + down, columns + right] = colors
+            found[rows + below, columns + right] = colors
     return Image.fromarray(found.numpy())
 
 

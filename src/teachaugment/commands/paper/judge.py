@@ -100,10 +100,8 @@ def pairs(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> Iterat
         groups = groups_of(item, place, done)
         for better, worse in asked:
             if (found := difference(groups, better, worse)) is not None:
-                yield (
-                    f"{place.short}: {better} to {worse} {found['mean']:+.1f}{'' if clear(found) else ' (unclear)'}",
-                    found,
-                )
+                ahead = f"{better} ahead of {worse} by {found['mean']:+.1f}"
+                yield f"{place.short}: {ahead}{'' if clear(found) else ' (may be chance)'}", found
 
 
 def all_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:

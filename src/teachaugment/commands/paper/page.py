@@ -26,7 +26,7 @@ TITLE = "The paper's tables and figures, measured"
 CLAIMS = (
     "Each sentence is the paper's. It holds where every mean difference is as claimed; it does not where one is "
     "clearly the other way (its 95 % interval has no zero in it) or where all are; otherwise it is not decided. With "
-    "three seeds intervals are wide."
+    "three seeds intervals are wide. Differences are points by which the first is ahead, paired by seed."
 )
 READING = (
     "The paper's numbers are in grey: of its networks, data and budgets, not of these. Differences are paired by seed; "
@@ -71,8 +71,8 @@ def counts(items: Mapping[str, Item], done: Mapping[str, Row]) -> tuple[int, int
 
 def numbers(items: Mapping[str, Item], done: Mapping[str, Row], found: Sequence[Verdict]) -> list[tuple[str, str]]:
     whole, total = counts(items, done)
-    told = [("rows measured with all seeds", f"{whole} of {total}"), ("runs", f"{len(done)}")]
-    told.append(("training, all runs together", duration(sum(row["seconds"] for row in done.values()))))
+    told = [("rows with all seeds", f"{whole} of {total}"), ("runs", f"{len(done)}")]
+    told.append(("training time", duration(sum(row["seconds"] for row in done.values()))))
     return told + [
         (f"claims: {kind}", str(sum(v.found == kind for v in found))) for kind in (HOLDS, NOT, OPEN, UNTESTED)
     ]
