@@ -53,7 +53,7 @@ def make(items: Mapping[str, Item], tasks: Sequence[Task], results: Path, scale:
             if path.exists() or any(task is None or not there(task) for task in runs):
                 continue
             looks = [look(task.run.path, COLORED) for task in runs if task is not None]
-            labels = [row.label if len(item.rows) > 1 else place.short for place, row in parts]
+            labels = [label_of(item, place, row) for place, row in parts]
             drawn = colors(looks, labels) if item.picture == "colors" else images(looks, labels)
             write_atomically(path, partial(_save, drawn))
             for (place, row), seen in zip(parts, looks, strict=True):
@@ -69,6 +69,11 @@ def pictures_of(item: Item) -> list[tuple[str, list[tuple[Place, PaperRow]]]]:
     if len(item.rows) == 1:
         return [("", [(place, item.rows[0]) for place in item.places])]
     return [(place.name, [(place, row) for row in item.rows]) for place in item.places]
+
+
+def label_of(item: Item, place: Place, row: PaperRow) -> str:
+    """What tells a version apart from the others of its picture."""
+    return row.label if len(item.rows) > 1 or len(item.places) == 1 else place.short
 
 
 def file_name(item: Item, picture: str, scale: str) -> str:

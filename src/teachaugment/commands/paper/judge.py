@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from teachaugment.commands.compare.rows import Row
@@ -130,7 +130,7 @@ def rising(item: Item, asked: Mapping[str, Any], numbers: Numbers) -> tuple[str,
         values = [numbers.get((item.name, place.name, label), {}).get(asked["what"]) for label in asked["order"]]
         known = [value for value in values if value is not None]
         if len(known) == len(values):
-            right.append(known == sorted(known))
+            right.append(all(low < high for low, high in pairwise(known)))
             shown = ", ".join(f"{label} {value:.3g}" for label, value in zip(asked["order"], known, strict=True))
             told.append(f"{place.short}: {asked['what'].replace('_', ' ')} {shown}")
     return _all_or_some(right), "; ".join(told)

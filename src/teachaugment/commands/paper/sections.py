@@ -99,7 +99,7 @@ def difference_text(item: Item, found: Mapping[str, Any] | None) -> str:
     sign = -1 if item.unit == ERROR else 1
     between = found["interval"]
     low, high = sorted(sign * end for end in between) if between else (0.0, 0.0)
-    return f"{sign * found['mean']:+.1f}" + (f" ({low:+.1f} to {high:+.1f})" if between else "")
+    return f"{sign * found['mean'] + 0.0:+.1f}" + (f" ({low:+.1f} to {high:+.1f})" if between else "")
 
 
 def notes_of(item: Item, there: Sequence[Place], found: Mapping[str, Mapping[str, Group]]) -> list[str]:
@@ -144,12 +144,12 @@ def settings_part(item: Item) -> Part:
 
 def picture_part(item: Item, results: Path) -> Part:
     """The pictures that have been drawn of a figure."""
-    from teachaugment.commands.paper.figures import file_name, pictures_of
+    from teachaugment.commands.paper.figures import file_name, label_of, pictures_of
 
     pictures, notes = [], [item.note] if item.note else []
     for name, parts in pictures_of(item):
         path = results / file_name(item, name, item.scale)
-        labels = [row.label if len(item.rows) > 1 else place.short for place, row in parts]
+        labels = [label_of(item, place, row) for place, row in parts]
         where = parts[0][0]
         if path.exists():
             pictures.append((f"{where.title}: original, {', '.join(labels)}", path))
