@@ -22,6 +22,7 @@ COMMANDS = Table(
         "preview": Entry("preview", "images beside what a policy makes of them"),
         "explore": Entry("explore", "the same on a page of this machine, with sliders"),
         "report": Entry("report.command", "what a run did and learned, as a page"),
+        "paper": Entry("paper.command", "the paper's tables and figures, measured"),
         "bench": Entry("bench.command", "measure speed and memory"),
         "models": Entry("models", "list the networks there are by name"),
         "presets": Entry("presets", "list the experiments there are by name"),

@@ -36,6 +36,7 @@ examples:
   teachaugment export runs/RUN --target onnx        the trained network, to deploy
   teachaugment preview runs/RUN cat.jpg             your images beside what was learned makes of them
   teachaugment explore runs/RUN                     the same on a page, with sliders
+  teachaugment paper                                the paper's tables and figures, measured
   teachaugment bench                                what it costs on this machine
 """
 

@@ -181,10 +181,14 @@ def jobs_and_threads(config: Config, jobs: int | None, runs: int) -> tuple[int, 
     """Runs at a time, and threads of each: a GPU is for one run, a core of a CPU too. OMP_NUM_THREADS holds if set."""
     from teachaugment.engine.build import device
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jobs = jobs or (min(cores, runs) if device(config.device).type == "cpu" else 1)
+    jobs = jobs or (min(cores(), runs) if device(config.device).type == "cpu" else 1)
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return jobs, int(given) if given.isdigit() else max(1, cores // jobs)
+    return jobs, int(given) if given.isdigit() else max(1, cores() // jobs)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def announcement(

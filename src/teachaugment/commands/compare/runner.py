@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -30,12 +31,16 @@ def train_all(
     done: Callable[[Run], None],
     display: ComparisonDisplay,
     lock: int | None,
+    deadline: float = math.inf,
 ) -> None:
-    """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends."""
+    """Train all of ``runs``, at most ``jobs`` at a time; ``done`` is called as each one ends.
+
+    At the ``deadline``, a time of ``time.monotonic``, those that are under way save what they have and end.
+    """
     waiting, running = list(runs), dict[Run, subprocess.Popen]()
     with noted_signals() as stopped:
         try:
-            while waiting or running:
+            while (waiting or running) and time.monotonic() < deadline:
                 unfinished = {*waiting, *running}
                 for run in [r for r in waiting if r.needs not in unfinished][: jobs - len(running)]:
                     waiting.remove(run)
