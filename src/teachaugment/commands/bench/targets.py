@@ -8,7 +8,7 @@ from typing import Any
 from teachaugment.commands.bench.augmentation import KORNIA, OURS, OURS_IN_WORKER, OURS_ONE, TRIVIAL
 
 # Of a plain step, for a model at batch 128 and 32².
-UPDATE, DRAW = 1.5, 0.02
+UPDATE, DRAW, UPDATE_MEMORY = 1.5, 0.02, 1.1
 OVERHEAD = {
     ("wrn-40-2", "5"): 1.35,
     ("wrn-40-2", "1"): 2.6,
@@ -51,6 +51,8 @@ def _training(results: dict[str, Any]) -> Iterator[Comparison]:
         model = run["model"]
         if model == "wrn-40-2":
             yield f"{model}: augmenter update, plain steps", run["plain_steps"]["update"]["median"], "at most", UPDATE
+            memory = run["peak_bytes"]["update"] / run["peak_bytes"]["plain"]
+            yield f"{model}: memory of an augmenter update, plain steps", memory, "at most", UPDATE_MEMORY
         for n, overhead in run["overhead"].items():
             if (model, n) in OVERHEAD:
                 what = f"{model}: training time at n_inner {n}, times plain"
