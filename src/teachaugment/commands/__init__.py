@@ -23,6 +23,7 @@ COMMANDS = Table(
         "explore": Entry("explore", "the same on a page of this machine, with sliders"),
         "report": Entry("report.command", "what a run did and learned, as a page"),
         "bench": Entry("bench.command", "measure speed and memory"),
+        "doctor": Entry("doctor", "check a device against the CPU, as a page for an issue"),
         "models": Entry("models", "list the networks there are by name"),
         "presets": Entry("presets", "list the experiments there are by name"),
     },
