@@ -25,6 +25,7 @@ PAPER = {
     "batch",
     "governor",
     "hyperparameters",
+    "judging",
     "losses",
     "mastery",
     "networks",

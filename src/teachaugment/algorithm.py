@@ -45,10 +45,11 @@ from teachaugment.batch import Batch, as_batch, check
 from teachaugment.finite_updates import require_finite
 from teachaugment.governor import Governor
 from teachaugment.hyperparameters import Hyperparameters, check_arguments
+from teachaugment.judging import Cut, judge
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.mastery import Mastery, default_mastery
 from teachaugment.networks import Forward, each_output, evaluating, frozen, in_32_bits, unwrap
-from teachaugment.objectives.passes import Objective, Passes
+from teachaugment.objectives.passes import Objective
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
@@ -234,15 +235,12 @@ class TeachAugment:
                 made.append(view.augmenter.warp(colored, draw))  # x̂ = g(x̃), Eq. 5
                 before, after = self.color_space(x.image), self.color_space(colored.image)
                 distances.append(color_distance(before, after, generator=self.generator))  # Eq. 2
-            seen = self._normalized(batch.with_views(made))
-        with torch.enable_grad():  # the networks in the precision of your loop, all else in 32 bits
-            target, teacher = (self.forward(partial(frozen, f), seen) for f in (self.target, self.teacher.model))
-        with torch.enable_grad(), in_32_bits(self.device):
-            judged = seen.truth, self.target_loss, self.loss, partial(self.plain, batch)
-            terms = self.objective(Passes(target, teacher, *judged))  # Eq. 1
+            seen = Cut(self._normalized(batch.with_views(made)))
             distance = torch.stack(distances).sum()
-            loss = self.hyperparameters.color_weight * distance - terms.objective
-        (weight * loss).backward()
+        networks, losses = (self.target, self.teacher.model), (self.target_loss, self.loss)
+        plain = partial(self.plain, batch)
+        terms = judge(self.objective, networks, losses, self.forward, seen.batch, weight, plain)  # Eq. 1, to x̂
+        seen.backward(weight * self.hyperparameters.color_weight * distance)  # and from x̂ to φ
         measured = {**terms._asdict(), "color_distance": distance}
         names = {"target": "target_term", "teacher": "teacher_term"}
         return {names.get(name, name): weight * value.detach() for name, value in measured.items()}

@@ -41,11 +41,11 @@ class Batch:
         return replace(self, **changes)
 
     def to(self, device: torch.device | str) -> Batch:
-        return self._map(lambda t: t.to(device, non_blocking=True))
+        return self.map(lambda t: t.to(device, non_blocking=True))
 
     def __getitem__(self, rows: slice | Tensor) -> Batch:
         """The same fields for some of the images."""
-        return self._map(lambda t: t[rows])
+        return self.map(lambda t: t[rows])
 
     def split(self, size: int) -> list[Batch]:
         """Parts of at most ``size`` images."""
@@ -81,7 +81,8 @@ class Batch:
             return made[0]
         return self.replace(image=made[0].image, others=tuple(view.image for view in made[1:]))
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """All its tensors after a function."""
         changed: dict[str, Any] = {name: function(value) for name, value in self._tensors().items()}
         return self.replace(**changed, others=tuple(map(function, self.others)))
 

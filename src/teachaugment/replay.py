@@ -58,11 +58,16 @@ class Replay:
         """For ``n`` images the weights to use, one draw per group of images; None while there are no snapshots."""
         if not self.count:
             return None
-        group, cumulative = self.augmenter.settings.group, self.priorities().cumsum(0)
-        point = torch.rand(-(-n // group), device=cumulative.device, generator=generator) * cumulative[-1]
-        slots = torch.searchsorted(cumulative, point, right=True).clamp_max(self.count)
+        group = self.augmenter.settings.group
+        slots = self.slots(-(-n // group), generator)
         per_image = slots.repeat_interleave(group, output_size=len(slots) * group)[:n]
         return Sources(Slots(self, slots), Slots(self, per_image))
+
+    def slots(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """The numbers of ``n`` snapshots, drawn by their priorities; the last is that of the augmenter itself."""
+        cumulative = self.priorities().cumsum(0)
+        point = torch.rand(n, device=cumulative.device, generator=generator) * cumulative[-1]
+        return torch.searchsorted(cumulative, point, right=True).clamp_max(self.count)
 
     def nbytes(self) -> int:
         return sum(t.nbytes for t in (*self.values.values(), *self.scales.values()))

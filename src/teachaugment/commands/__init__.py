@@ -24,6 +24,7 @@ COMMANDS = Table(
         "report": Entry("report.command", "what a run did and learned, as a page"),
         "paper": Entry("paper.command", "the paper's tables and figures, measured"),
         "bench": Entry("bench.command", "measure speed and memory"),
+        "doctor": Entry("doctor", "check a device against the CPU, as a page for an issue"),
         "models": Entry("models", "list the networks there are by name"),
         "presets": Entry("presets", "list the experiments there are by name"),
     },

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from teachaugment.losses import Loss
@@ -39,3 +40,24 @@ class Terms(NamedTuple):
 
 
 Objective = Callable[[Passes], Terms]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """An objective that judges each network for itself: so many times the target's term, so many times the teacher's.
+
+    The networks' passes then need not be alive together (``judging.py``). An objective that looks at both outputs at
+    once is a function of ``Passes``.
+    """
+
+    target: float
+    teacher: float
+
+    def __call__(self, passes: Passes) -> Terms:
+        target = passes.target_loss(passes.target, passes.label)
+        return self.terms(target, passes.loss(passes.teacher, passes.label))
+
+    def terms(self, target: Tensor, teacher: Tensor) -> Terms:
+        """A term without a share is measured and has no say."""
+        said = [share * term for share, term in ((self.target, target), (self.teacher, teacher)) if share]
+        return Terms(torch.stack(said).sum(), target, teacher)

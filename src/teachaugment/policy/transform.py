@@ -6,7 +6,7 @@ DataLoader seeds in each worker, and leaves what it does not know as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from torchvision.transforms.v2 import functional as F
 from teachaugment.augment.functional import affine_warp, warp_points
 from teachaugment.batch import IGNORE, Batch, check
 from teachaugment.errors import UserError
+from teachaugment.policy import pillow
+from teachaugment.policy.one_image import draw_one
 
 if TYPE_CHECKING:
     from teachaugment.policy.policy import Policy
@@ -53,16 +55,18 @@ class PolicyTransform(v2.Transform):
         needed = self._needs_transform_list(flat)
         if self.policy.strength == 0 or not any(needed):
             return sample
-        drawn = self.policy.draw(1, self._context(sample, flat))
-        changed = [
-            self.transform(item, {"draw": drawn}) if need else item for item, need in zip(flat, needed, strict=True)
-        ]
+        context = self._context(sample, flat)
+        in_bytes = all(map(is_in_bytes, (item for item, need in zip(flat, needed, strict=True) if need)))
+        by_pillow = in_bytes and pillow.takes(self.policy, context)
+        drawn = draw_one(self.policy, context) if by_pillow else self.policy.draw(1, context)
+        params = {"draw": drawn, "by_pillow": by_pillow}
+        changed = [self.transform(item, params) if need else item for item, need in zip(flat, needed, strict=True)]
         return tree_unflatten(changed, spec)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         drawn = params["draw"]
         if isinstance(inpt, Image.Image):
-            return self._picture(inpt, drawn)
+            return self._picture(inpt, drawn, params["by_pillow"])
         followers = (tv_tensors.Mask, tv_tensors.BoundingBoxes, *([KEY_POINTS] if KEY_POINTS else []))
         if self.policy.augmenter.bends and isinstance(inpt, followers):
             raise UserError(
@@ -79,7 +83,7 @@ class PolicyTransform(v2.Transform):
             )
         if isinstance(inpt, tv_tensors.Video):
             raise UserError("a policy augments images, not videos; give it one frame at a time")
-        plain = self._image(inpt.as_subclass(Tensor), drawn)
+        plain = self._image(inpt.as_subclass(Tensor), drawn, params["by_pillow"])
         return tv_tensors.wrap(plain, like=inpt) if isinstance(inpt, tv_tensors.Image) else plain
 
     # --- the parts of a sample -----------------------------------------------------------------------------------
@@ -108,12 +112,15 @@ class PolicyTransform(v2.Transform):
     def _matrix(self, drawn: Any, size: tuple[int, int]) -> Tensor:
         return self.policy.augmenter.matrix(drawn, size)[0]
 
-    def _picture(self, picture: Image.Image, drawn: Any) -> Image.Image:
+    def _picture(self, picture: Image.Image, drawn: Any, by_pillow: bool) -> Image.Image:
         """Transparency moves with the image, and is no colour."""
-        image = F.pil_to_tensor(picture)
         alpha = picture.mode in ("RGBA", "LA")
         if picture.mode not in (("L", "RGB") if self.policy.augmenter.bends else ("L", "RGB", "LA", "RGBA")):
             raise UserError(f"a policy takes images of mode RGB or L, not {picture.mode}; put v2.RGB() before it")
+        if by_pillow:
+            self._check_channels((len(picture.getbands()) - alpha, *picture.size[::-1]))
+            return pillow.augmented(self.policy.augmenter, picture, drawn)
+        image = F.pil_to_tensor(picture)
         changed = self._image(image[:-1] if alpha else image, drawn)
         if alpha:
             opaque = F.to_dtype(image[-1:], torch.float32, scale=True)
@@ -121,14 +128,20 @@ class PolicyTransform(v2.Transform):
             changed = torch.cat([changed, F.to_dtype(moved.clamp(0, 1), torch.uint8, scale=True)])
         return F.to_pil_image(changed, mode=picture.mode)
 
-    def _image(self, image: Tensor, drawn: Any) -> Tensor:
-        """[C, H, W] in the range of its type: 0 … 255 for uint8, 0 … 1 for floats."""
-        augmenter, channels = self.policy.augmenter, self.policy.augmenter.settings.channels
-        if image.ndim != 3 or len(image) != channels:
+    def _check_channels(self, shape: Sequence[int]) -> None:
+        channels = self.policy.augmenter.settings.channels
+        if len(shape) != 3 or shape[0] != channels:
             raise UserError(
                 f"this policy takes images of {channels} channel(s), [{channels}, height, width], not "
-                f"{list(image.shape)}; v2.RGB() or v2.Grayscale() before it may help; a batch goes to the policy itself"
+                f"{list(shape)}; v2.RGB() or v2.Grayscale() before it may help; a batch goes to the policy itself"
             )
+
+    def _image(self, image: Tensor, drawn: Any, by_pillow: bool = False) -> Tensor:
+        """[C, H, W] in the range of its type: 0 … 255 for uint8, 0 … 1 for floats."""
+        self._check_channels(image.shape)
+        augmenter, channels = self.policy.augmenter, self.policy.augmenter.settings.channels
+        if by_pillow:
+            return pillow.to_tensor(pillow.augmented(augmenter, pillow.to_picture(image), drawn))
         batch = Batch(image[None] if image.is_floating_point() else F.to_dtype(image, torch.float32, scale=True)[None])
         check(batch, channels, None)
         changed = augmenter.warp(augmenter.color(batch, drawn), drawn).image[0].clamp(0, 1)  # rounding may leave it
@@ -157,6 +170,14 @@ class PolicyTransform(v2.Transform):
         if fill != IGNORE:
             result = torch.where(moved(torch.zeros_like(result)) == IGNORE, fill, result)
         return result.to(plane.dtype)
+
+
+def is_in_bytes(item: Any) -> bool:
+    """Whether it is a picture of bytes on a CPU, or something that follows one."""
+    if isinstance(item, Image.Image) or not isinstance(item, Tensor) or isinstance(item, tv_tensors.Mask):
+        return True
+    coordinates = isinstance(item, tv_tensors.BoundingBoxes) or (KEY_POINTS and isinstance(item, KEY_POINTS))
+    return item.is_cpu and (bool(coordinates) or item.dtype == torch.uint8)
 
 
 def find_label(sample: Any) -> Any:

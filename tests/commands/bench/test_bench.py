@@ -80,6 +80,8 @@ def test_augmentation_has_a_row_for_every_size_and_way(results):
         assert {"TeachAugment", "kornia ColorJitter + RandomAffine"} <= set(rows)
         assert sum(name.startswith("torchvision") for name in rows) == 4
         assert rows["TeachAugment"]["both"]["images_per_second"] > 0
+        worker = rows["TeachAugment as a transform, PIL"]
+        assert worker["threads"] == 1 and worker["difference"] > 0
 
 
 def test_without_kornia_its_row_says_so(monkeypatch):

@@ -1,6 +1,7 @@
 """The augmentation alone, beside those people use: images per second, forward and forward with backward.
 
-torchvision's policies run image by image on one thread, as in a worker of a data loader, on tensors and on PIL images.
+torchvision's policies, and ours as a transform, run image by image on one thread, as in a worker of a data loader, on
+tensors and on PIL images.
 Every way starts from images in memory and ends with what a network takes: one float batch.
 kornia's run on the batch and differentiate with respect to the images, TeachAugment's with respect to the augmenter.
 """
@@ -18,11 +19,13 @@ from torchvision.transforms.v2 import functional as tv
 from teachaugment.commands.bench.clock import Case, interleave, summary
 from teachaugment.commands.bench.color import make_augmenter
 from teachaugment.commands.bench.memory import peak
-from teachaugment.commands.bench.objects import noise_batch
+from teachaugment.commands.bench.objects import noise_batch, photograph
 from teachaugment.commands.bench.plan import Plan
+from teachaugment.policy.policy import Policy
 
 OURS, OURS_ONE = "TeachAugment", "TeachAugment, 1 thread"
 KORNIA, KORNIA_HALF = "kornia ColorJitter + RandomAffine", "the same with p = 0.5"
+OURS_IN_WORKER = "TeachAugment as a transform"
 TRIVIAL = "torchvision TrivialAugmentWide"
 RAND = "torchvision RandAugment"
 
@@ -35,7 +38,8 @@ def measure(plan: Plan, device: torch.device) -> list[dict[str, Any]]:
 def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str, Any]]:
     threads = torch.get_num_threads()
     batched, differentiable = _batched(plan, size, n, device)
-    single = _per_sample(size, n)
+    policy = Policy.of(make_augmenter(plan, torch.device("cpu")))
+    single = _per_sample(policy, size, n)
     forward: list[Case] = list(batched.items())
     if device.type == "cpu":
         forward.append((OURS_ONE, on_one_thread(batched[OURS])))
@@ -49,6 +53,8 @@ def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str,
         if name in times:
             row["threads"] = threads if name in batched else 1
             row["forward"] = _speed(n, times[name])
+        if name == f"{OURS_IN_WORKER}, PIL":
+            row["difference"] = difference(policy, size)
         if name in batched:
             row["forward"]["peak_bytes"] = peak(batched[name], device)
         if name in both:
@@ -120,7 +126,20 @@ def _kornia(image: torch.Tensor, p: float) -> tuple[Callable[[], object], Callab
     return forward, both
 
 
-def _per_sample(size: int, n: int) -> Calls:
+def difference(policy: Policy, size: int, draws: int = 20) -> float:
+    """Between a policy's results for bytes and for floats: the mean of several draws, in levels of 1/255."""
+    image, found = photograph(size, size), 0.0
+    for seed in range(draws):
+        made = []
+        for one in (image, image / 255):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                made.append(policy(one))
+        found += (made[0] - 255 * made[1]).abs().mean().item() / draws
+    return found
+
+
+def _per_sample(policy: Policy, size: int, n: int) -> Calls:
     pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     kinds = {"tensor": list(pixels), "PIL": [tv.to_pil_image(one) for one in pixels]}
 
@@ -131,6 +150,10 @@ def _per_sample(size: int, n: int) -> Calls:
 
     return {
         f"{name}, {kind}": loop(transform, images)
-        for name, transform in ((RAND, v2.RandAugment()), (TRIVIAL, v2.TrivialAugmentWide()))
+        for name, transform in (
+            (OURS_IN_WORKER, policy),
+            (RAND, v2.RandAugment()),
+            (TRIVIAL, v2.TrivialAugmentWide()),
+        )
         for kind, images in kinds.items()
     }

@@ -37,6 +37,16 @@ def noise_batch(n: int, size: int, classes: int, device: torch.device) -> Batch:
     return Batch(image.to(device), label.to(device))
 
 
+def photograph(height: int, width: int, seed: int = 0) -> Tensor:
+    """[3, height, width] of uint8 with the statistics of one: large shapes, colours that go together, little detail."""
+    generator = torch.Generator().manual_seed(seed)
+    far = torch.hypot(torch.fft.fftfreq(height)[:, None], torch.fft.rfftfreq(width)[None])
+    spectrum = torch.fft.rfft2(torch.randn(3, height, width, generator=generator))
+    planes = torch.fft.irfft2(spectrum / far.clamp_min(1 / max(height, width)) ** 1.5, s=(height, width))
+    mixed = 0.4 * planes + 0.6 * planes.mean(0)
+    return (128 + 60 * mixed / mixed.std()).clamp(0, 255).round().byte()
+
+
 def labels(batch: Batch) -> Tensor:
     """The labels of a batch that has them, as every batch of a benchmark does."""
     assert batch.label is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from teachaugment.commands.bench.augmentation import KORNIA, OURS, OURS_ONE, TRIVIAL
+from teachaugment.commands.bench.augmentation import KORNIA, OURS, OURS_IN_WORKER, OURS_ONE, TRIVIAL
 
 # Of a plain step, for a model at batch 128 and 32².
-UPDATE, DRAW = 1.5, 0.02
+UPDATE, DRAW, UPDATE_MEMORY = 1.5, 0.02, 1.1
 OVERHEAD = {
     ("wrn-40-2", "5"): 1.35,
     ("wrn-40-2", "1"): 2.6,
@@ -23,6 +23,7 @@ COLOR_ERROR = 1.0  # levels of 1/255, mean
 COLOR_MEMORY = 6.0  # image-sized tensors: "a few"
 REPLAY_GROWTH = 1.1  # of the time to draw, from the smallest replay to the largest
 REPLAY_BYTES = 300e6
+IN_WORKER, DIFFERENCE = 1.0, 2.0  # times TrivialAugment's speed on PIL images; levels of 1/255 from the tensor path
 INPUT = 0.02  # of a step
 HELP, IMPORT = 1.0, 0.3  # seconds
 
@@ -50,6 +51,8 @@ def _training(results: dict[str, Any]) -> Iterator[Comparison]:
         model = run["model"]
         if model == "wrn-40-2":
             yield f"{model}: augmenter update, plain steps", run["plain_steps"]["update"]["median"], "at most", UPDATE
+            memory = run["peak_bytes"]["update"] / run["peak_bytes"]["plain"]
+            yield f"{model}: memory of an augmenter update, plain steps", memory, "at most", UPDATE_MEMORY
         for n, overhead in run["overhead"].items():
             if (model, n) in OVERHEAD:
                 what = f"{model}: training time at n_inner {n}, times plain"
@@ -71,6 +74,17 @@ def _augmentation(results: dict[str, Any]) -> Iterator[Comparison]:
     if rivals:
         ours = speed.get((32, OURS_ONE), speed[32, OURS])
         yield "32²: images/s on one thread, times TrivialAugment's faster form", ours / max(rivals), "at least", 1.0
+    for row in rows:
+        size, name = row["size"], f"{OURS_IN_WORKER}, PIL"
+        if row["name"] == name and size in (224, 512):
+            faster = speed[size, name] / speed[size, f"{TRIVIAL}, PIL"]
+            yield (
+                f"{size}²: images/s as a transform of PIL images, times TrivialAugment's",
+                faster,
+                "at least",
+                IN_WORKER,
+            )
+            yield f"{size}²: the same, levels from the tensor path", row["difference"], "at most", DIFFERENCE
 
 
 def _color(results: dict[str, Any]) -> Iterator[Comparison]:

@@ -1,0 +1,151 @@
+"""Pictures of bytes on a CPU go through Pillow: the same draw, nearly the same pixels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from PIL import Image
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
+
+from teachaugment.augment.functional import triangle_wave
+from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment.policy import pillow
+from teachaugment.policy.one_image import draw_one
+from teachaugment.policy.policy import Policy
+from teachaugment.replay import Replay
+
+SIZE = (120, 160)
+
+
+def augmenter(classes=5, channels=3, seed=0, **ranges):
+    torch.manual_seed(seed)
+    made = NeuralAugmenter(channels, classes, **ranges)
+    with torch.no_grad():
+        for network in (made.colors.rgb, made.colors.noise, made.geometry.noise):
+            torch.nn.init.normal_(network.last.weight, 0, 0.1)
+            torch.nn.init.normal_(network.last.bias, 0, 0.3)
+    return made
+
+
+def with_snapshots():
+    made = augmenter()
+    replay = Replay(made)
+    replay.push()
+    with torch.no_grad():
+        made.log_odds.add_(0.3)
+        made.geometry.noise.last.bias.add_(0.5)
+    replay.refresh()
+    return Policy.of(made, replay)
+
+
+POLICIES = {
+    "classes": lambda: Policy.of(augmenter()),
+    "classes at the input": lambda: Policy.of(augmenter(context="input")),
+    "classes in the hidden layer": lambda: Policy.of(augmenter(context="hidden")),
+    "normalised everywhere": lambda: Policy.of(augmenter(normalizer="all")),
+    "no normaliser": lambda: Policy.of(augmenter(normalizer="none")),
+    "no classes": lambda: Policy.of(augmenter(classes=None)),
+    "weaker": lambda: Policy.of(augmenter()).adjust(strength=0.5),
+    "one class": lambda: Policy.of(augmenter()).adjust(context=2),
+    "other names": lambda: Policy.of(augmenter(), classes=list("abcde")).adjust(classes=list("xbz")),
+    "snapshots": with_snapshots,
+}
+
+
+def photograph(channels=3, size=SIZE):
+    """Smooth shapes of many colours, and some grain."""
+    y, x = torch.meshgrid(*(torch.linspace(0, 6, n) for n in size), indexing="ij")
+    planes = [0.5 + 0.4 * torch.sin((1 + k) * x + (2 - k) * y) for k in range(channels)]
+    grain = torch.randn(channels, *size, generator=torch.Generator().manual_seed(0))
+    return (255 * (torch.stack(planes) + 0.01 * grain).clamp(0, 1)).round().byte()
+
+
+def table(made, color):
+    return triangle_wave(made.colors.unfolded(pillow.colors(3, 5), color))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("label", [None, torch.tensor([1])], ids=["no label", "label"])
+def test_one_image_is_drawn_as_a_batch_of_one(name, label):
+    policy, acted = POLICIES[name](), {"color": 0, "affine": 0}
+    for seed in range(12):
+        torch.manual_seed(seed)
+        wanted = policy.draw(1, label)
+        after = torch.rand(1)
+        torch.manual_seed(seed)
+        found = draw_one(policy, label)
+        assert torch.equal(torch.rand(1), after)  # as many random numbers
+        assert torch.allclose(found.affine, wanted.affine, atol=1e-5)
+        acted["affine"] += bool((found.affine != torch.eye(2, 3)).any())
+        acted["color"] += found.color is not None
+        assert (found.color is not None) == bool(wanted.color.weight.any())
+        if found.color is not None:
+            maps = [table(policy.augmenter, draw) for draw in (found.color, wanted.color)]
+            assert torch.allclose(*maps, atol=1e-5) and (maps[0] - pillow.colors(3, 5)).abs().max() > 0.01
+    assert 0 < acted["color"] < 12 and 0 < acted["affine"] < 12
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pixels_are_those_of_the_tensor_path(channels):
+    policy, plain = Policy.of(augmenter(channels=channels)), photograph(channels)
+    differences, changes = [], []
+    for seed in range(24):
+        made = []
+        for item in (plain, F.to_pil_image(plain), plain / 255):
+            torch.manual_seed(seed)
+            made.append(policy(item))
+        assert torch.equal(F.pil_to_tensor(made[1]), made[0])
+        differences.append(float((made[0] - 255 * made[2]).abs().mean()))
+        changes.append(float((made[0].float() - plain).abs().mean()))
+    assert sum(differences) / len(differences) < 1 < max(changes)
+    assert max(differences) < 3
+
+
+def test_mask_boxes_and_key_points_follow_the_same_draw():
+    policy = Policy.of(augmenter())
+    mask = tv_tensors.Mask(torch.randint(4, SIZE, generator=torch.Generator().manual_seed(0)))
+    boxes = tv_tensors.BoundingBoxes([[20.0, 30.0, 80.0, 90.0]], format="XYXY", canvas_size=SIZE)
+    moved = 0
+    for seed in range(8):
+        torch.manual_seed(seed)
+        _, *by_pillow = policy(tv_tensors.Image(photograph()), mask, boxes)
+        torch.manual_seed(seed)
+        _, *by_tensors = policy(tv_tensors.Image(photograph() / 255), mask, boxes)
+        assert torch.equal(by_pillow[0], by_tensors[0])
+        assert torch.allclose(
+            by_pillow[1].as_subclass(torch.Tensor), by_tensors[1].as_subclass(torch.Tensor), atol=1e-3
+        )
+        moved += not torch.equal(by_pillow[0], mask)
+    assert moved > 0
+
+
+def test_a_white_square_is_where_its_box_is():
+    """Image and box move together: a wrong sign or a swapped side would not show in either alone."""
+    policy = Policy.of(augmenter(affine_width=0.8))
+    with torch.no_grad():
+        policy.augmenter.log_odds.copy_(torch.tensor([-100.0, 100.0]).expand(5, 2))
+    square = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    square[:, 40:80, 50:110] = 255
+    boxes = tv_tensors.BoundingBoxes([[50.0, 40.0, 110.0, 80.0]], format="XYXY", canvas_size=SIZE)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        picture, box = policy(F.to_pil_image(square), boxes)
+        left, upper, right, lower = picture.convert("L").point(lambda v: 255 * (v > 127)).getbbox()
+        assert torch.allclose(
+            box[0].as_subclass(torch.Tensor), torch.tensor([left, upper, right, lower]).float(), atol=2
+        )
+
+
+def test_pillow_is_taken_for_bytes_on_a_cpu_and_for_nothing_else(monkeypatch):
+    policy, calls = Policy.of(augmenter()), []
+    monkeypatch.setattr(pillow, "augmented", lambda made, picture, drawn: calls.append(picture.mode) or picture)
+    bytes_ = photograph()
+    for item in (bytes_, F.to_pil_image(bytes_), Image.new("RGBA", (8, 8)), tv_tensors.Image(bytes_)):
+        policy(item)
+    assert calls == ["RGB", "RGB", "RGBA", "RGB"]
+    policy(bytes_ / 255)
+    policy((bytes_ / 255)[None])
+    policy({"a": tv_tensors.Image(bytes_), "b": tv_tensors.Image(bytes_ / 255)})  # one draw for both, so one path
+    policy(bytes_, torch.tensor([0.5, 0.5, 0, 0, 0]))  # shares of classes
+    assert len(calls) == 4
