@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teachaugment.commands.compare.command import cores
 from teachaugment.commands.paper.items import SCALES, Item, chosen, table_file
 from teachaugment.commands.parser import positive
 from teachaugment.errors import UserError
@@ -68,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--hours, --data.root and --jobs are for training; add --run")
     items = chosen(arguments.run or (), arguments.scale)
 
+    from teachaugment.commands.compare.command import cores
     from teachaugment.commands.paper import plan
 
     folder, results = Path(arguments.data).expanduser(), Path(arguments.results)

@@ -110,7 +110,11 @@ def look(path: Path, count: int) -> Look:
     colored = augmenter.color(batch, draw)
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (trainer.data.mean, trainer.data.std))
     after = augmenter.warp(colored, draw)
-    return Look(batch, trainer.task.captions(batch), colored.image, after.image, (mean, std))
+    names = trainer.task.captions(batch)
+    names = names[
+        :: max(1, len(names) // len(batch))
+    ]  # a task may show several pictures of an image; this is the first
+    return Look(batch, names, colored.image, after.image, (mean, std))
 
 
 def measured(seen: Look) -> dict[str, float]:
