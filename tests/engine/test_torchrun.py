@@ -20,8 +20,9 @@ from teachaugment.engine import checkpoint, directory
 
 pytestmark = pytest.mark.slow
 
-FAST = ["--data.size", "8", "--data.per_class", "4", "--batch-size", "4", "--device", "cpu", "--teach.n_inner", "2",
-        "--train.tensorboard", "false", "--eval-every", "1000"]  # fmt: skip
+FAST = ["--data.size", "8", "--data.per_class", "4", "--batch-size", "4", "--device", "cpu",
+        "--strategy", "teachaugment", "--teach.n_inner", "2", "--train.tensorboard",
+        "false", "--eval-every", "1000"]  # fmt: skip
 
 
 def start(*flags: str, prefix: tuple[str, ...] = (), folder: Path, **environment: str) -> subprocess.Popen[str]:

@@ -192,6 +192,13 @@ def test_odd_images_and_names_train_or_are_refused_in_words(lab, record, tmp_pat
     record("images of 1 × 1 and 4 × 4000 pixels, classes that are not UTF-8: trained, or refused in words", len(cases))
 
 
+def imported_for(photos: Path) -> None:
+    """All that a training imports: for another user, the files of the package may be out of reach."""
+    flags = ["--data.size", "8", "--data.in_memory", "never", "--epochs", "1", "--device", "cpu"]
+    flags += ["--strategy", "teachaugment", "--teach.n_inner", "2"]
+    assert cli.main(["train", "--data", str(photos), *flags, "--output", str(photos.parent / "first")]) == 0
+
+
 def test_without_a_home_or_a_name(lab, record, photos):
     """As in a container whose user has no entry."""
 
@@ -202,6 +209,7 @@ def test_without_a_home_or_a_name(lab, record, photos):
 
     if os.getuid() != 0:
         pytest.skip("needs the right to become somebody else")
+    imported_for(photos)
     os.chmod(lab.root, 0o777)
     for parent in (lab.root, *lab.root.parents, photos, *photos.parents):
         if parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/"):
@@ -216,6 +224,7 @@ def test_without_a_home_or_a_name(lab, record, photos):
 def test_folders_that_cannot_be_read(lab, record, photos):
     if os.getuid() != 0:
         pytest.skip("needs the right to become somebody else")
+    imported_for(photos)
     for parent in (lab.root, *lab.root.parents, photos, *photos.parents):
         if str(parent).startswith("/tmp/"):
             parent.chmod(0o777)
