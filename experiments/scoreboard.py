@@ -89,6 +89,8 @@ def group(label: str, strategy: str, found: list[kept.Row]) -> Group:
 
 def row(title: str, groups: dict[str, Group]) -> list[str]:
     there = {label: g for label, g in groups.items() if g.rows}
+    shared = set.intersection(*({*g.rows} for g in there.values()))  # seeds that all have
+    there = {label: Group(g.label, g.strategy, {seed: g.rows[seed] for seed in shared}) for label, g in there.items()}
     ordered = [there[NOTHING], *(g for label, g in there.items() if label != NOTHING)]
     means = {s["label"]: s for s in summarize(ordered)["strategies"]}
     randaugment = [s for label, s in means.items() if label.startswith("RandAugment")]
