@@ -2,7 +2,8 @@
 
 An objective that is a sum of a term of each network (``Sum``) lets one pass end before the other begins: the gradient
 at the images through the target, whose memory is then free, then through the teacher. So an update of the augmenter
-needs no more memory than a step of the target. An objective that needs both outputs at once has both passes alive.
+needs the memory of one network's pass and of the augmenter's own, which counts where the network is small. An objective
+that needs both outputs at once has both passes alive.
 """
 
 from __future__ import annotations
