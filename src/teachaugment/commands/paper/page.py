@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-
 from teachaugment import __version__
 from teachaugment.commands.compare.rows import Row
 from teachaugment.commands.paper.figures import read_numbers
@@ -19,6 +17,7 @@ from teachaugment.commands.paper.sections import Part, part_of
 from teachaugment.commands.report.images import InlineImage
 from teachaugment.commands.report.page import Page, Section, render
 from teachaugment.commands.report.write import save
+from teachaugment.data.decode import open_image
 from teachaugment.progress import duration
 from teachaugment.show.table import Table, markdown
 
@@ -95,7 +94,7 @@ def as_html(parts: Sequence[Part], found: Sequence[Verdict], tiles: Sequence[tup
 
 
 def inline(path: Path, words: str) -> InlineImage:
-    with Image.open(path) as image:
+    with open_image(path) as image:
         width, height = image.size
     source = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
     return InlineImage(source, words, width, height, exact=False)
