@@ -46,13 +46,16 @@ def image(size=SIZE):
 
 
 def test_every_kind_of_image_is_changed_alike():
-    module, plain = policy(), image()
+    smooth = picture(size=(6, 8)).resize(
+        SIZE[::-1], Image.Resampling.BICUBIC
+    )  # noise would show how positions are rounded
+    module, plain = policy(), F.pil_to_tensor(smooth)
     made = {}
     for name, item in {
         "uint8": plain,
         "float": plain.float() / 255,
         "half": (plain.float() / 255).half(),
-        "pil": picture(),
+        "pil": smooth,
         "tv": tv_tensors.Image(plain),
     }.items():
         torch.manual_seed(1)
@@ -61,8 +64,7 @@ def test_every_kind_of_image_is_changed_alike():
     assert type(made["tv"]) is tv_tensors.Image and made["uint8"].dtype == torch.uint8
     assert torch.equal(made["uint8"], made["tv"]) and torch.equal(F.pil_to_tensor(made["pil"]), made["uint8"])
     assert made["half"].dtype == torch.half and (made["half"].float() - made["float"]).abs().max() < 2e-3
-    # the picture is of noise: only rounding of positions at its folds and edges may show (tests/policy/test_pillow.py)
-    assert (made["uint8"].float() / 255 - made["float"]).abs().mean() < 4 / 255
+    assert (made["uint8"].float() / 255 - made["float"]).abs().mean() < 2 / 255
     assert (made["uint8"] != plain).float().mean() > 0.5
 
 

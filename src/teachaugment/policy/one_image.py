@@ -1,7 +1,7 @@
 """The draw of one image on a CPU, as a worker of a data loader makes it.
 
 The same numbers as ``NeuralAugmenter.sample`` gives for the same random ones, without what only a batch needs; and a
-half of the augmentation that does not act is not computed. A draw takes a tenth of the time.
+half of the augmentation that does not act is not computed. A draw takes a third of the time.
 """
 
 from __future__ import annotations

@@ -61,6 +61,9 @@ _FINE_TUNING = {
 }
 _CONSISTENCY = ("consistency-kld", "consistency-mse")
 _FOR_BOXES = {"ssd": "is for images with boxes: use --task detection"}
+_NO_CUTOUT_OR_JITTER = dict.fromkeys(
+    ("augment.cutout", "augment.jitter", "augment.lighting"), "is for classification; leave it at 0 for {task}"
+)
 _NO_LABELS_TO_MIX = {"augment.mix": "mixes the labels of whole images: there are none in the task {task}"}
 
 
@@ -157,6 +160,7 @@ TASKS: Table[TaskEntry] = Table(
             fine_tuning=_FINE_TUNING,
             own_settings=("data.crop", "data.scale", "data.images", "data.masks", "data.ignore", "train.window"),
             refused_settings={
+                **_NO_CUTOUT_OR_JITTER,
                 **_NO_LABELS_TO_MIX,
                 "augment.area": "is for classification; for segmentation see data.crop and data.scale",
                 "data.fit": "is for classification; images with masks keep their size, see data.crop",
@@ -191,6 +195,7 @@ TASKS: Table[TaskEntry] = Table(
             beginnings=("model.weights",),  # with --pretrained only its backbone has learned something
             fine_tuning=_FINE_TUNING,
             refused_settings={
+                **_NO_CUTOUT_OR_JITTER,
                 **_NO_LABELS_TO_MIX,
                 **dict.fromkeys(("data.centre", "data.interpolation"), "is not for {task}: images are shown whole"),
                 "data.balance": "is for labels of whole images: there are none in the task {task}",

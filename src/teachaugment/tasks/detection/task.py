@@ -55,9 +55,6 @@ class Detection(Task):
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Detection:
         a = config.augment
-        for name in ("cutout", "jitter", "lighting"):
-            if getattr(a, name):
-                raise UserError(f"augment.{name} is for classification; leave it at 0 for detection")
         return cls(dataset, flip=a.flip, crop=a.crop, area=a.area)
 
     def teaching(self, config: Config) -> dict[str, Any]:

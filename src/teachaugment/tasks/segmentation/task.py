@@ -16,7 +16,6 @@ from teachaugment.config.sections import Config
 from teachaugment.data.files import image_files
 from teachaugment.data.folders import IMAGE_FOLDERS, MASK_FOLDERS, one_of
 from teachaugment.data.splits import DataSet
-from teachaugment.errors import UserError
 from teachaugment.losses import cross_entropy, main_head
 from teachaugment.show.pictures import Picture
 from teachaugment.tasks.reading import reading
@@ -66,9 +65,6 @@ class Segmentation(Task):
     @classmethod
     def from_config(cls, config: Config, dataset: DataSet) -> Segmentation:
         a = config.augment
-        for name in ("cutout", "jitter", "lighting"):
-            if getattr(a, name):
-                raise UserError(f"augment.{name} is for classification; leave it at 0 for segmentation")
         smoothing = config.optim.label_smoothing
         return cls(dataset, flip=a.flip, crop=a.crop, window=config.train.window, label_smoothing=smoothing)
 
