@@ -256,6 +256,27 @@ def test_autocast_around_the_step_works():
         assert teach.step(*images())["objective"].isfinite()
 
 
+def test_target_and_teacher_draw_the_same_inside_and_nobody_elses_random_numbers_change():
+    drawn = []
+
+    class Draws(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, x):
+            drawn.append(torch.randperm(100))  # as a detector chooses among its proposals
+            return self.inner(x)
+
+    teach = TeachAugment(Draws(), num_classes=4, n_inner=1, augmenter="neural")
+    batch, before = images(), torch.get_rng_state()
+    for _ in range(2):
+        teach.step(*batch)
+    assert torch.equal(before, torch.get_rng_state())
+    assert len(drawn) == 4 and torch.equal(drawn[0], drawn[1]) and torch.equal(drawn[2], drawn[3])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
 def test_unwrap_finds_the_module_inside_a_wrapper():
     model = network()
     assert unwrap(nn.DataParallel(model)) is model

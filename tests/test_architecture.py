@@ -66,7 +66,7 @@ RULES = {
         LOW | {"engine", "presets", "strategies", "tasks"},
         {
             *("PIL", "gradio", "jinja2", "kornia", "markupsafe", "numpy", "onnx", "onnxruntime", "onnxscript"),
-            *("safetensors", "starlette", "torch", "torchvision", "yaml"),
+            *("safetensors", "starlette", "timm", "torch", "torchvision", "yaml"),
         },
     ),
 }

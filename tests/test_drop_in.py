@@ -111,6 +111,19 @@ def test_logits_of_an_output_are_taken():
     assert found[0] == found[1]
 
 
+def test_with_a_compiled_model_the_augmenters_update_is_compiled_and_the_same(monkeypatch):
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", partial(compiled, backend="aot_eager"))  # the others take half a minute
+    inner, batch = network().eval(), images()
+    found = []
+    for model in (inner, torch.compile(inner)):
+        teach = TeachAugment(model, num_classes=4, augmenter="neural", n_inner=1)
+        found.append([float(value) for value in teach.step(*batch).values()])
+        found.append([float(p.grad.norm()) for p in teach.augmenter.parameters() if p.grad is not None])
+    assert hasattr(teach.frozen, "_torchdynamo_orig_callable")
+    assert found[0] == pytest.approx(found[2], rel=1e-4) and found[1] == pytest.approx(found[3], rel=1e-3, abs=1e-6)
+
+
 def test_augmentation_and_losses_stay_in_32_bits_inside_autocast():
     x, y = images()
     plain, inside = (

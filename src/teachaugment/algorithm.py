@@ -48,14 +48,16 @@ from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.judging import Cut, judge
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.mastery import Mastery, default_mastery
-from teachaugment.networks import Forward, each_output, evaluating, frozen, in_32_bits, unwrap
+from teachaugment.networks import Forward, each_output, evaluating, frozen_like, in_32_bits, unwrap
 from teachaugment.objectives.passes import Objective
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
 from teachaugment.replay import Replay
-from teachaugment.seeds import derive
+from teachaugment.seeds import apart, derive
 from teachaugment.teachers import EMATeacher, FrozenTeacher, Teacher
 from teachaugment.view import View, probabilities
+
+Permit = Callable[[dict[str, Tensor]], bool]  # of what was measured: whether the augmenter may be updated by it
 
 
 class TeachAugment:
@@ -104,7 +106,7 @@ class TeachAugment:
     ) -> None:
         h = self.hyperparameters = (hyperparameters or Hyperparameters()).changed(changes)
         check_arguments(channels, views, num_classes)
-        self.target = unwrap(target)
+        self.target, self.frozen = unwrap(target), frozen_like(target)
         self.device = next(self.target.parameters()).device
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
         self.teacher: Teacher = FrozenTeacher(teacher) if teacher is not None else EMATeacher.of(self.target, h)
@@ -166,11 +168,7 @@ class TeachAugment:
         return 1.0 if self.governor is None else self.governor.now
 
     def step(
-        self,
-        images: Tensor | Batch,
-        labels: Tensor | None = None,
-        *more: Tensor,
-        permit: Callable[[dict[str, Tensor]], bool] | None = None,
+        self, images: Tensor | Batch, labels: Tensor | None = None, *more: Tensor, permit: Permit | None = None
     ) -> dict[str, Tensor] | None:
         """To be called after each update of the target with the images it was updated on, before augmentation; or,
         where the augmenter is ``due``, with other ones, as in line 10.
@@ -206,9 +204,7 @@ class TeachAugment:
         with in_32_bits(self.device):
             return self.mastery(output, seen.truth)
 
-    def update_augmenter(
-        self, batch: Batch, permit: Callable[[dict[str, Tensor]], bool] | None = None
-    ) -> dict[str, Tensor] | None:
+    def update_augmenter(self, batch: Batch, permit: Permit | None = None) -> dict[str, Tensor] | None:
         """Lines 11 and 12: one step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
         self.optimizer.zero_grad()
         distributed.average_buffers(self.teacher.model)  # one teacher for all
@@ -239,17 +235,21 @@ class TeachAugment:
             distance = torch.stack(distances).sum()
         networks, losses = (self.target, self.teacher.model), (self.target_loss, self.loss)
         plain = partial(self.plain, batch)
-        terms = judge(self.objective, networks, losses, self.forward, seen.batch, weight, plain)  # Eq. 1, to x̂
+        terms = judge(self.objective, networks, losses, self.outputs, seen.batch, weight, plain)  # Eq. 1, to x̂
         seen.backward(weight * self.hyperparameters.color_weight * distance)  # and from x̂ to φ
-        measured = {**terms._asdict(), "color_distance": distance}
-        names = {"target": "target_term", "teacher": "teacher_term"}
-        return {names.get(name, name): weight * value.detach() for name, value in measured.items()}
+        names = ("objective", "target_term", "teacher_term", "color_distance")
+        return {name: weight * value.detach() for name, value in zip(names, (*terms, distance), strict=True)}
 
     @torch.no_grad()
     def plain(self, batch: Batch) -> tuple[Any, Any]:
         """f_θ(x) and y without augmentation: PointAugment's point of comparison. A third pass, so only on demand."""
         seen = self._normalized(batch)
-        return self.forward(partial(frozen, self.target), seen), seen.truth
+        return self.outputs(self.target, seen), seen.truth
+
+    def outputs(self, network: nn.Module, seen: Batch) -> Any:
+        """What a network says, frozen. What it draws inside, as dropout does, is the same for target and teacher."""
+        with apart(self.device, self.generator.initial_seed()):
+            return self.forward(partial(self.frozen, network), seen)
 
     def end_epoch(self) -> None:
         """To be called after each epoch: every n_buffer epochs a snapshot of the augmenter enters the replay."""

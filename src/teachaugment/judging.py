@@ -9,7 +9,6 @@ that needs both outputs at once has both passes alive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from teachaugment.batch import Batch
 from teachaugment.losses import Loss
-from teachaugment.networks import Forward, frozen, in_32_bits
+from teachaugment.networks import in_32_bits
 from teachaugment.objectives.passes import Objective, Passes, Sum, Terms
 
 
@@ -48,20 +47,20 @@ def judge(
     objective: Objective,
     networks: tuple[nn.Module, nn.Module],
     losses: tuple[Loss, Loss],
-    forward: Forward,
+    outputs: Callable[[nn.Module, Batch], Any],
     seen: Batch,
     weight: float,
     plain: Callable[[], tuple[Any, Any]],
 ) -> Terms:
     """The objective's terms; the gradient of minus the objective, times ``weight``, is added at the images ``seen``.
 
-    ``networks`` and ``losses`` are the target's and the teacher's. The networks run in the precision of the loop that
-    surrounds this, losses in 32 bits.
+    ``networks`` and ``losses`` are the target's and the teacher's; ``outputs`` calls a network. The networks run in the
+    precision of the loop that surrounds this, losses in 32 bits.
     """
 
     def output(network: nn.Module, gradient: bool = True) -> Any:
         with torch.set_grad_enabled(gradient):
-            return forward(partial(frozen, network), seen)
+            return outputs(network, seen)
 
     def ascend(value: Tensor) -> None:
         if value.requires_grad:

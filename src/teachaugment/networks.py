@@ -29,6 +29,11 @@ def frozen(model: nn.Module, *inputs: Any) -> Any:
     return functional_call(model, {**weights, **buffers}, inputs)
 
 
+def frozen_like(model: nn.Module) -> Callable[..., Any]:
+    """``frozen``, compiled if the model is."""
+    return torch.compile(frozen) if _is_compiled(model) else frozen
+
+
 def unwrap(model: nn.Module) -> nn.Module:
     """The module inside DataParallel, DistributedDataParallel or torch.compile, which are known by their types: a model
     of yours may have a part called ``module``."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -16,3 +18,11 @@ def derive(*parts: int | str) -> int:
 def generator(device: torch.device | str, *parts: int | str) -> torch.Generator:
     """A generator on ``device`` seeded from the parts."""
     return torch.Generator(device=device).manual_seed(derive(*parts))
+
+
+@contextmanager
+def apart(device: torch.device, seed: int) -> Iterator[None]:
+    """Torch's own random numbers, which dropout and its like draw from, seeded; afterwards they are as before."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

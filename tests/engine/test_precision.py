@@ -165,11 +165,11 @@ def test_the_augmenter_sees_an_accumulated_step_whole_and_in_parts(monkeypatch):
     assert seen == [8, 8] * 5
 
 
-def test_compiling_is_for_the_targets_own_update(monkeypatch):
+def test_both_updates_are_compiled(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
     trainer, _ = epoch(tiny(train__compile=True))
-    assert compiled == [trainer.target]
+    assert compiled == [trainer.target, trainer.target]  # as the augmenter's update calls it, and as its own
     assert "_orig_mod" not in "".join(trainer.state_dict()["target"])
 
 

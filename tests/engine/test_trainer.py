@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,10 @@ import small
 import torch
 from PIL import Image
 
+from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, read_yaml, resolve
 from teachaugment.engine import build, checkpoint, directory, restore, snapshots
+from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer, slow_input
 from teachaugment.errors import UserError
@@ -309,6 +314,26 @@ def test_target_and_teacher_are_measured_alike_during_training_and_at_the_end(un
 
 
 def test_a_run_says_when_it_waits_for_its_images():
-    assert slow_input(waited=0.5, seconds=10) is None
+    assert slow_input(waited=0.4, seconds=10) is None
     assert slow_input(waited=1.0, seconds=1.0) is None
     assert "40% of the epoch" in slow_input(waited=4, seconds=10)
+
+
+@pytest.mark.parametrize(("pauses", "says"), [([0.3, 0, 0, 0], False), ([0, 0.1, 0.1, 0.1], True)])
+def test_a_run_says_so_in_its_first_seconds_but_not_of_workers_that_begin(monkeypatch, pauses, says):
+    monkeypatch.setattr("teachaugment.engine.trainer.READ_EVERY", 0.0)
+    monkeypatch.setattr("teachaugment.engine.trainer.SOON", 0.0)
+    trainer = build.build(tiny())
+    images = list(islice(trainer.batches("train", training=True), 2)) * 2
+
+    def slowly(*_: Any, **__: Any) -> Iterator[Batch]:
+        for pause, batch in zip(pauses, images, strict=True):
+            time.sleep(pause)
+            yield batch
+
+    monkeypatch.setattr(trainer, "batches", slowly)
+    said: list[str] = []
+    display = TrainingDisplay(trainer.total_steps)
+    monkeypatch.setattr(display, "say", said.append)
+    trainer.train_epoch(display)
+    assert any("of the time went into waiting for images" in line for line in said) == says

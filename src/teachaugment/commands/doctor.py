@@ -114,7 +114,7 @@ def steps(device: torch.device) -> dict[str, float]:
     image = affine_warp(augmenter.colors(batch.image, draw.color), draw.affine)
     seen = Cut(batch.replace(image=teach.normalize(image)))
     networks, losses = (target, teach.teacher.model), (teach.target_loss, teach.loss)
-    terms = judge(teach.objective, networks, losses, teach.forward, seen.batch, 1.0, lambda: (None, None))
+    terms = judge(teach.objective, networks, losses, teach.outputs, seen.batch, 1.0, lambda: (None, None))
     seen.backward(torch.zeros((), device=device))
     gradients = torch.stack([p.grad.norm() for p in augmenter.parameters() if p.grad is not None])
     found |= {"mean of the augmented images": image.detach().mean(), "objective": terms.objective.detach()}

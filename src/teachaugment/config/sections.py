@@ -145,7 +145,7 @@ class TrainConfig:
         "off", "precision of the networks' passes; off: 32 bits", flag="amp", choices=("off", "bf16", "fp16")
     )
     channels_last: bool = setting(False, "keep the target's weights in channels-last order", flag="channels-last")
-    compile: bool = setting(False, "compile the target's update with torch.compile", flag="compile")
+    compile: bool = setting(False, "compile both updates with torch.compile", flag="compile")
     eval_every: int = setting(5, "epochs between two evaluations", flag="eval-every", low=1)
     patience: int | None = setting(
         None, "end after this many evaluations without a better one on the validation split", flag="patience", low=1

@@ -18,6 +18,7 @@ from teachaugment.data.opened import opened
 from teachaugment.errors import UserError
 
 BICUBIC = "bicubic"  # how an image is resized unless another way is asked for, as in Fast AutoAugment's ImageNet recipe
+ORIENTATION = 0x0112  # the tag of EXIF
 ADVICE = "; repair or remove it, or set bad_images to skip"  # how a message about an unreadable image ends
 
 Box = tuple[float, float, float, float]  # left, upper, right, lower
@@ -86,7 +87,7 @@ def dimensions(image: Image.Image, name: object) -> tuple[int, int]:
     """Height and width as displayed, from the header alone."""
     try:
         with image as file:
-            turned = file.getexif().get(0x0112, 1) >= 5  # EXIF orientation: stored on its side
+            turned = file.getexif().get(ORIENTATION, 1) >= 5  # stored on its side
             return file.size if turned else file.size[::-1]
     except Exception as error:
         raise bad(name, error) from None
@@ -120,7 +121,7 @@ def pixels(image: Image.Image, name: object) -> Tensor:
     """All of an image as uint8 [3, H, W]."""
     try:
         with image as file:
-            return _tensor(to_rgb(ImageOps.exif_transpose(file)))
+            return _tensor(to_rgb(_upright(file)))
     except Exception as error:
         raise bad(name, error) from None
 
@@ -157,7 +158,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
         image = image.convert("RGBA")
         page = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(page, image)
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """As it is displayed, decoded; most images are so, and are not copied."""
+    image.load()
+    return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
 
 
 def _resized(
@@ -178,7 +185,7 @@ def _resized(
             # JPEG can decode straight to a half, quarter or eighth. Keep twice what the smallest box needs.
             need = math.ceil(2 * max(size) / math.sqrt(area))
             file.draft(None, (need, need))
-            whole = to_rgb(ImageOps.exif_transpose(file))
+            whole = to_rgb(_upright(file))
         resampling = Image.Resampling[interpolation.upper()]
         return [_tensor(_piece(whole, (width, height), resampling, box)) for box in boxes(whole.size)]
     except Exception as error:

@@ -14,7 +14,8 @@ from teachaugment.data.loader import batches
 from teachaugment.data.splits import Split
 from teachaugment.data.streamed import StreamedSplit
 
-SLOW_INPUT = 0.1  # of an epoch: from here on a run says that it waits for its images
+SLOW_INPUT = 0.05  # of the time: from here on a run says that it waits for its images
+SOON = 10.0  # seconds after the first step, when a run says it for the first time
 
 
 def steps_per_epoch(config: Config, images: int) -> int:
@@ -38,11 +39,11 @@ def one_pass(
     return batches(data, size, epoch=epoch, shuffle=shuffle, device=device, workers=workers, balance=balance, **own)
 
 
-def slow_input(waited: float, seconds: float) -> str | None:
-    """What to tell a person whose training waits for its images; epochs of a moment say nothing."""
-    if seconds < 2 or waited < SLOW_INPUT * seconds:
+def slow_input(waited: float, seconds: float, at_least: float = 2.0, of: str = "the epoch") -> str | None:
+    """What to tell a person whose training waits for its images; less than ``at_least`` seconds say nothing."""
+    if seconds < at_least or waited < SLOW_INPUT * seconds:
         return None
     return (
-        f"{waited / seconds:.0%} of the epoch went into waiting for images; more --workers or, if they fit, "
+        f"{waited / seconds:.0%} of {of} went into waiting for images; more --workers or, if they fit, "
         "--data.in_memory always would help"
     )

@@ -30,7 +30,7 @@ from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
 from teachaugment.engine.finite import Finite
 from teachaugment.engine.freezing import Freezing
-from teachaugment.engine.input import one_pass, slow_input, steps_per_epoch
+from teachaugment.engine.input import SOON, one_pass, slow_input, steps_per_epoch
 from teachaugment.engine.interrupts import Interrupts
 from teachaugment.engine.optim import default_milestones, learning_rate
 from teachaugment.engine.precision import Precision
@@ -184,8 +184,9 @@ class Trainer:
             self.epoch_sums = EpochSums(self.task.meter(self.device))
         self.fresh = self.fresh_batches() if self.config.teach.fresh_batch else None
         meter, images, waited, began = self.epoch_sums.meter, 0, interrupts.waited, time.monotonic()
-        read = began
+        read, first = began, 0.0  # seconds that the first batch took, in which the workers begin
         for batch in interrupts.over(self.batches("train", training=True), training=True):
+            first = first or interrupts.waited - waited
             self.epoch_sums.add(self.train_step(batch, meter))
             images += len(batch) * distributed.world()
             display.step(self.epoch + 1)
@@ -197,6 +198,8 @@ class Trainer:
                 read = time.monotonic()
                 shown = {name: result[name] for name in self.task.shown}
                 display.reading(self.epoch + 1, shown, images / (read - began))
+                if advice := slow_input(interrupts.waited - waited - first, read - began - first, SOON, "the time"):
+                    display.once("input", advice)
         seconds, waited = time.monotonic() - began, interrupts.waited - waited
         if advice := slow_input(waited, seconds):
             display.once("input", advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -48,8 +48,9 @@ def learned(setup: Setup) -> Learned:
 def following(setup: Setup, h: Hyperparameters, **own: Any) -> TeachAugment:
     """TeachAugment as it follows the training of this target."""
     of_task = {"normalize": setup.task.normalize, **setup.task.teaching(setup.config)}
+    target = torch.compile(setup.target) if setup.config.train.compile else setup.target
     return TeachAugment(
-        setup.target,
+        cast(nn.Module, target),
         channels=setup.data.channels,
         total_steps=setup.total_steps,
         hyperparameters=h,

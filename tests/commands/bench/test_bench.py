@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from teachaugment.commands import cli
-from teachaugment.commands.bench import color, command, memory, render, startup
+from teachaugment.commands.bench import color, command, memory, photographs, render, startup
 from teachaugment.commands.bench.clock import interleave, ratio, spread, summary
 from teachaugment.commands.bench.measure import measure
 from teachaugment.commands.bench.objects import noise_batch
@@ -34,6 +34,12 @@ TINY = Plan(
     replays=(1, 3),
     stored=(3, 20),
     input_model="cnn-4",
+    photographs=(40, 80),
+    photographs_each=2,
+    photograph_size=16,
+    photograph_model="cnn-4",
+    photograph_batch=2,
+    photograph_workers=1,
     input_images=16,
     start_ups=1,
 )
@@ -106,6 +112,17 @@ def test_scaling_covers_every_axis(results):
     assert results["scaling"]["stored"]["bytes"] > 0
 
 
+def test_photographs_are_read_by_every_loader_that_is_there(results):
+    found = results["photographs"]
+    assert [(row["side"], row["name"]) for row in found["rows"]] == [
+        (side, name) for side in (40, 80) for name in (photographs.OURS, photographs.TORCHVISION, photographs.TIMM)
+    ]
+    assert all(row["images_per_second"] > 0 for row in found["rows"] if row["installed"])
+    assert found["waiting"] is None or 0 < found["waiting"]["share"] < 1
+    wanted = [target["what"] for target in results["targets"] if target["what"].startswith("photographs of")]
+    assert len(wanted) == 2
+
+
 def test_every_target_has_a_verdict(results):
     assert all({"what", "measured", "relation", "limit", "ok"} == set(target) for target in results["targets"])
     assert any("import" in target["what"] for target in results["targets"])
@@ -122,6 +139,7 @@ def test_the_tables_render_as_text_and_markdown(results):
         "Colour",
         "Scaling",
         "Input",
+        "Photographs",
         "Start-up",
         "Targets",
     ):

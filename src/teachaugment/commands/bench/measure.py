@@ -15,6 +15,7 @@ from teachaugment.commands.bench import (
     machine,
     memory,
     options,
+    photographs,
     scaling,
     startup,
     targets,
@@ -45,6 +46,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         "color": lambda: color.measure(plan, device),
         "scaling": lambda: scaling.measure(plan, device),
         "input": lambda: inputs.measure(plan, device),
+        "photographs": lambda: photographs.measure(plan, device),
         "options": lambda: options.measure(plan, device),
     }
     results |= {part: measure_part() for part, measure_part in measures.items() if part in plan.parts}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("training", "augmentation", "color", "scaling", "input", "options", "startup")
+PARTS = ("training", "augmentation", "color", "scaling", "input", "photographs", "options", "startup")
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,11 @@ class Plan:
     stored: tuple[int, int] = (270, 1000)  # snapshots and classes of an ImageNet training
     input_model: str = "wrn-16-1"
     input_images: int = 10_000
+    photographs: tuple[int, ...] = (500, 1000, 2000, 4000)  # pixels of the longer side of JPEG files
+    photographs_each: int = 8
+    photograph_size: int = 224  # of what they become
+    photograph_model: str = "timm/tf_efficientnet_lite0"
+    photograph_batch: int = 16
+    photograph_workers: int = 2
     forms: tuple[str, ...] = ("plain", "channels-last", "compile")  # of the same model, in the part "options"
     start_ups: int = 5

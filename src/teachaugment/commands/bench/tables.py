@@ -27,6 +27,7 @@ def tables(results: Results) -> list[Table]:
         "color": _color,
         "scaling": _scaling,
         "input": _input,
+        "photographs": _photographs,
         "options": _options,
         "startup": _startup,
     }
@@ -148,13 +149,32 @@ def _input(results: Results) -> list[Table]:
     return [Table(f"Input, {where}", ["", "time", "steps"], rows)]
 
 
+def _photographs(results: Results) -> list[Table]:
+    found = results["photographs"]
+    rows = []
+    for row in found["rows"]:
+        shown = [f"{row['side']} pixels: {row['name']}"]
+        shown += (
+            [number(row["images_per_second"]), times(row["times_ours"])] if row["installed"] else ["not installed", "–"]
+        )
+        rows.append(shown)
+    note = f"JPEG files, 4 by 3, to random crops of {found['size']}², on one core; pixels of the longer side."
+    if waiting := found["waiting"]:
+        note += (
+            f" {waiting['model']}, batch {waiting['batch_size']}, files of all these sizes, {waiting['workers']} "
+            f"workers: {waiting['share']:.1%} of the time goes into waiting for images."
+        )
+    return [Table("Photographs", ["reading", "images/s", "time, times ours"], rows, note)]
+
+
 def _options(results: Results) -> list[Table]:
     found = results["options"]
     rows = []
     for name, measured in found["seconds"].items():
         form, what = name.split()
-        first = f"{found['first_step_seconds'][form]:.1f} s" if what == "step" else ""
-        rows.append([form, what, time(measured), times(found["times_plain"][name]), first])
+        first = found.get(f"first_{what}_seconds", {}).get(form)  # older files have only the step's
+        shown = "" if first is None else f"{first:.1f} s"
+        rows.append([form, what, time(measured), times(found["times_plain"][name]), shown])
     where = f"{found['model']}, batch {found['batch_size']}, {found['size']}²"
     header = ["form", "", "time", "times the plain form", "first step"]
     return [

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from teachaugment.commands.bench.augmentation import KORNIA, OURS, OURS_IN_WORKER, OURS_ONE, TRIVIAL
+from teachaugment.commands.bench.photographs import OURS as READER
 
 # Of a plain step, for a model at batch 128 and 32².
 UPDATE, DRAW, UPDATE_MEMORY = 1.5, 0.02, 1.1
@@ -25,6 +26,8 @@ REPLAY_GROWTH = 1.1  # of the time to draw, from the smallest replay to the larg
 REPLAY_BYTES = 300e6
 IN_WORKER, DIFFERENCE = 1.0, 2.0  # times TrivialAugment's speed on PIL images; levels of 1/255 from the tensor path
 INPUT = 0.02  # of a step
+READING = 1.0  # times the speed of the fastest other loader
+WAITING = 0.05  # of the time, for photographs
 HELP, IMPORT = 1.0, 0.3  # seconds
 
 Comparison = tuple[str, float, str, float]  # what, measured, "at most" or "at least", limit
@@ -114,10 +117,29 @@ def _scaling(results: dict[str, Any]) -> Iterator[Comparison]:
     yield what, stored["bytes"] / 1e6, "at most", REPLAY_BYTES / 1e6
 
 
+def _photographs(results: dict[str, Any]) -> Iterator[Comparison]:
+    for side in dict.fromkeys(row["side"] for row in results["rows"]):
+        others = [
+            row["times_ours"]["median"]
+            for row in results["rows"]
+            if row["side"] == side and row["installed"] and row["name"] != READER
+        ]
+        yield (
+            f"photographs of {side} pixels: images/s, times the fastest other loader",
+            min(others),
+            "at least",
+            READING,
+        )
+    if waiting := results["waiting"]:
+        yield f"{waiting['model']}: share of its time waiting for photographs", waiting["share"], "at most", WAITING
+
+
 def _rest(results: dict[str, Any]) -> Iterator[Comparison]:
     if "input" in results:
         part = results["input"]["of_a_step"]["median"]
         yield f"reading a batch, {results['input']['model']} steps", part, "at most", INPUT
+    if "photographs" in results:
+        yield from _photographs(results["photographs"])
     if "startup" in results:
         start = results["startup"]
         yield "teachaugment --help, seconds", start["help_seconds"]["median"], "at most", HELP

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from teachaugment import data, seeds
+from teachaugment import data
 from teachaugment.augment import fixed
 from teachaugment.batch import NO_BOX, Batch
 from teachaugment.config.sections import Config
@@ -80,15 +80,10 @@ class Detection(Task):
         return network(seen.image, boxes_of(seen))
 
     def frozen_forward(self, network: Network, seen: Batch) -> Any:
-        """The same in the augmenter's update: what a detector draws inside (which of its proposals count) is a function
-        of the images, and so the same for target and teacher. A detector in eval mode, as the governor calls it, says
-        what it finds."""
+        """The same in the augmenter's update. A detector in eval mode, as the governor calls it, says what it finds."""
         if isinstance(network, nn.Module) and not network.training:
             return self.predict(network, seen.image)
-        images = [] if seen.index is None else seen.index.tolist()
-        with torch.random.fork_rng():
-            torch.manual_seed(seeds.derive("sampling", seen.part, *images))
-            return self.forward(network, seen)
+        return self.forward(network, seen)
 
     def loss(self, output: Losses, seen: Batch) -> Tensor:
         return output.minimised
