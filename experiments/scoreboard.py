@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from scoreboard_picture import draw
 
 from teachaugment.commands.compare import rows as kept
 from teachaugment.commands.compare.statistics import Group, summarize
@@ -26,6 +27,7 @@ from teachaugment.show.table import Table, markdown
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "scoreboard", HERE.parent / "docs" / "results.md"
+PICTURE = HERE.parent / "docs" / "images" / "scoreboard.png"
 BEGIN, END = "<!-- scoreboard: written by experiments/scoreboard.py -->", "<!-- end of the scoreboard -->"
 OURS, NOTHING, RIVAL = "adaptive", "none", "TrivialAugment"
 
@@ -40,7 +42,11 @@ def main() -> None:
     if arguments.data is not None:
         wanted = arguments.only.split(",") if arguments.only else list(board["settings"])
         train(board, wanted, arguments.data, Path(arguments.output))
-    written = section(board)
+    found = {name: kept.read(RESULTS / f"{name}.jsonl") for name in board["settings"]}
+    drawn = draw({board["settings"][name]["title"]: by_strategy(board, rows) for name, rows in found.items()})
+    if drawn is not None:
+        drawn.save(PICTURE)
+    written = section(board, found)
     text = PAGE.read_text(encoding="utf-8")
     if BEGIN not in text:
         sys.exit(f"{PAGE} has no line {BEGIN}")
@@ -61,14 +67,13 @@ def train(board: dict[str, Any], wanted: list[str], data: str, output: Path) -> 
             subprocess.run(command, check=True)
 
 
-def section(board: dict[str, Any]) -> str:
+def section(board: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
     """What the finished runs say, as Markdown."""
     rows, missing, dates, machines = [], [], set(), set()
     for name, setting in board["settings"].items():
-        found = kept.read(RESULTS / f"{name}.jsonl")
-        dates |= {row["date"] for row in found}
-        machines |= {row["machine"] for row in found}
-        groups = {label: group(label, strategy, found) for label, strategy in board["strategies"].items()}
+        dates |= {row["date"] for row in found[name]}
+        machines |= {row["machine"] for row in found[name]}
+        groups = by_strategy(board, found[name])
         if any(len(groups[label].rows) < setting["seeds"] for label in board["strategies"]):
             missing.append(setting["title"])
         if groups[NOTHING].rows and groups[OURS].rows:
@@ -80,11 +85,15 @@ def section(board: dict[str, Any]) -> str:
     if missing:
         about += f" Of {len(missing)} of the {len(board['settings'])} settings not all runs are done yet."
     table = markdown([Table("", header, rows, "")]).removeprefix("### \n\n").strip()
-    return f"{table}\n\n{about}\n"
+    picture = f"![The means and intervals of this table](images/{PICTURE.name})"
+    return f"{table}\n\n{picture}\n\n{about}\n"
 
 
-def group(label: str, strategy: str, found: list[kept.Row]) -> Group:
-    return Group(label, strategy, {row["seed"]: row for row in found if row["strategy"] == strategy})
+def by_strategy(board: dict[str, Any], found: list[kept.Row]) -> dict[str, Group]:
+    return {
+        label: Group(label, strategy, {row["seed"]: row for row in found if row["strategy"] == strategy})
+        for label, strategy in board["strategies"].items()
+    }
 
 
 def row(title: str, groups: dict[str, Group]) -> list[str]:
