@@ -88,7 +88,8 @@ def as_html(parts: Sequence[Part], found: Sequence[Verdict], tiles: Sequence[tup
     sections = [Section("claims", "The paper's claims", "paper_claims.html", found, CLAIMS)]
     for part in parts:
         shown = ShownPart(part, [(words, inline(path, words)) for words, path in part.pictures])
-        sections.append(Section(part.name, part.title, "paper_item.html", shown))
+        link = part.title.split(",")[0]  # Tab. 1
+        sections.append(Section(part.name, part.title, "paper_item.html", shown, link=link))
     foot = f"Written by teachaugment {__version__} from the JSON lines beside it"
     return render(Page(TITLE, READING, sections, foot, tiles, where))
 

@@ -25,6 +25,7 @@ class Section(NamedTuple):
     template: str  # a file in templates
     content: Any  # what the template shows; None leaves the section out
     intro: str = ""
+    link: str = ""  # what the link says; the title unless given
 
 
 @dataclass(frozen=True)
