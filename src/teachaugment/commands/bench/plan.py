@@ -12,7 +12,7 @@ class Plan:
     """The defaults are the sizes of the targets; tests take smaller ones."""
 
     parts: tuple[str, ...] = PARTS
-    models: tuple[str, ...] = ("wrn-40-2", "wrn-16-1")
+    models: tuple[str, ...] = ("wrn-40-2", "wrn-16-1", "cnn-4")
     batch_size: int = 128
     size: int = 32
     classes: int = 10
