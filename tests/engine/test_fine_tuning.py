@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 from teachaugment import models
 from teachaugment.config.resolve import Config
 from teachaugment.engine import build, checkpoint, directory, restore
+from teachaugment.engine.choosing import note_best, out_of_patience
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.finite import tensors_in
-from teachaugment.engine.run import _note_best, out_of_patience
 from teachaugment.engine.trainer import Trainer
 from teachaugment.errors import UserError
 from teachaugment.models.weights import read_weights
@@ -140,7 +140,8 @@ def test_patience_ends_a_run_that_gets_no_better(tmp_path):
     path, weights = tmp_path / "run", saved(tmp_path, 10)  # with a head for these classes: predictions stay as they are
     config = tiny(weights, output=str(path), train__epochs=9, train__patience=2, optim__lr=1e-20, optim__freeze=-1)
     metrics = train(config)
-    assert metrics["epoch"] == 3 and metrics["best"]["epoch"] == 1
+    assert metrics["epoch"] == 3 and metrics["best"]["highest_epoch"] == 1  # all are equal, and the last one is kept
+    assert metrics["best"]["epoch"] == 3
     events = [json.loads(line)["event"] for line in (path / directory.LOG).read_text().splitlines()]
     assert events == ["start", "epoch", "epoch", "epoch", "end"]
     assert checkpoint.load(path / checkpoint.LAST)["epoch"] == 3
@@ -158,11 +159,24 @@ def test_the_teacher_may_be_chosen(weights):
 
     def noted(at: int, target: float, teacher: float) -> bool:
         trainer.epoch = at
-        return _note_best(trainer, {"val": {"target": {"accuracy": target}, "teacher": {"accuracy": teacher}}})
+        return note_best(trainer, {"val": {"target": {"accuracy": target}, "teacher": {"accuracy": teacher}}})
 
-    assert noted(1, 0.5, 0.6) and trainer.best == {"epoch": 1, "model": "teacher", "accuracy": 0.6}
-    assert not noted(2, 0.6, 0.3)
-    assert noted(3, 0.7, 0.7) and trainer.best == {"epoch": 3, "model": "target", "accuracy": 0.7}
+    def chosen() -> tuple[int, str, float]:
+        return trainer.best["epoch"], trainer.best["model"], trainer.best["accuracy"]
+
+    assert noted(1, 0.5, 0.6) and chosen() == (1, "teacher", 0.6)
+    assert not noted(2, 0.1, 0.0)
+    assert noted(3, 0.7, 0.7) and chosen() == (3, "target", 0.7)
+
+
+@pytest.mark.parametrize(("images", "kept"), [(100, 3), (10_000, 1)])
+def test_of_epochs_that_chance_may_tell_apart_the_last_is_kept(weights, images, kept):
+    trainer = build.build(tiny(weights))
+    trainer.data.val = trainer.data.val.select(torch.zeros(images, dtype=torch.long))
+    for epoch, accuracy in enumerate([0.90, 0.85, 0.88, 0.86], 1):  # of 100 images 3 points are chance, of 10,000 0.3
+        trainer.epoch = epoch
+        note_best(trainer, {"val": {"target": {"accuracy": accuracy}}})
+    assert trainer.best["epoch"] == kept and trainer.best["highest_epoch"] == 1
 
 
 def test_images_are_read_as_those_of_the_pretraining(weights, tmp_path):

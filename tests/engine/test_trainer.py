@@ -17,6 +17,7 @@ from PIL import Image
 from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, read_yaml, resolve
 from teachaugment.engine import build, checkpoint, directory, restore, snapshots
+from teachaugment.engine.choosing import standard_error
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.run import run
 from teachaugment.engine.trainer import Trainer, slow_input
@@ -235,8 +236,12 @@ def test_the_validation_split_chooses_the_best_epoch(tmp_path):
     accuracy = [max(result["accuracy"] for result in line["val"].values()) for line in lines]
     assert not any("test" in line for line in lines)
     best = metrics["best"]
-    assert best["epoch"] == accuracy.index(max(accuracy)) + 1
-    assert lines[best["epoch"] - 1]["val"][best["model"]]["accuracy"] == best["accuracy"] == max(accuracy)
+    highest, images = max(accuracy), log_lines(tmp_path / "run")[0]["val_images"]
+    assert best["highest"] == highest and best["highest_epoch"] == accuracy.index(highest) + 1
+    least = highest - standard_error("accuracy", highest, images)
+    near = [epoch for epoch, value in enumerate(accuracy, 1) if value >= least]
+    assert best["epoch"] == near[-1]
+    assert lines[best["epoch"] - 1]["val"][best["model"]]["accuracy"] == best["accuracy"]
     assert checkpoint.load(tmp_path / "run" / checkpoint.BEST)["epoch"] == metrics["best"]["epoch"]
 
 

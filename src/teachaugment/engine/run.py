@@ -15,6 +15,7 @@ from typing import Any
 from teachaugment import distributed
 from teachaugment.config.resolve import to_dict
 from teachaugment.engine import checkpoint, directory, finite, lock, pictures, policies, processes
+from teachaugment.engine.choosing import note_best, out_of_patience
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.evaluate import scalars
 from teachaugment.engine.interrupts import Interrupts, Stopped
@@ -137,7 +138,7 @@ def _one_epoch(
             board.picture("augmented", to_tensor(pictures.augmented(trainer)), trainer.step)
     record = {"event": "epoch", "epoch": epoch, "step": trainer.step, **trainer.end_epoch(), "time": times}
     record.update(evaluation)
-    is_best = _note_best(trainer, record)
+    is_best = note_best(trainer, record)
     log.write(record)
     if board is not None:
         board.scalars({k: v for k, v in record.items() if k not in ("epoch", "step")}, trainer.step)
@@ -147,34 +148,6 @@ def _one_epoch(
     if last or is_best or epoch % config.save_every == 0:
         saver.save(results["val"] if is_best else None)
     return results
-
-
-def _note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
-    """Whether this epoch is the best so far. Only a validation split may choose, never the test split.
-
-    The target is a candidate, and the teacher unless it was trained before; of equals the target is taken.
-    """
-    if "val" not in record:
-        return False
-    metric, frozen = trainer.task.metric, trainer.config.teach.teacher is not None
-    found = {name: result[metric] for name, result in record["val"].items() if name == "target" or not frozen}
-    model = max(found, key=lambda name: found[name])
-    if trainer.best is not None and found[model] <= trainer.best[metric]:
-        return False
-    trainer.best = {"epoch": trainer.epoch, "model": model, metric: found[model]}
-    return True
-
-
-def out_of_patience(trainer: Trainer) -> str | None:
-    """Why a run ends early: there have been enough evaluations since the best one."""
-    patience, every = trainer.config.train.patience, trainer.config.train.eval_every
-    if patience is None or trainer.best is None:
-        return None
-    since = trainer.epoch // every - trainer.best["epoch"] // every
-    if since < patience:
-        return None
-    best = trainer.best["epoch"]
-    return f"ends after epoch {trainer.epoch}: {since} evaluations without a better one than that of epoch {best}"
 
 
 def finish(

@@ -50,7 +50,9 @@ def test_without_a_baseline_the_report_says_how_to_find_out(tmp_path):
 def test_the_weights_are_those_that_a_validation_split_chose(tmp_path):
     best = {"epoch": 7, "model": "teacher", "accuracy": 0.8, "test": {"teacher": {"accuracy": 0.78}}}
     chosen = answers(read(run(tmp_path, "a", 0.75, best)))[-1].answer
-    assert chosen.startswith("The teacher of epoch 7 (best.pt, 78.0 % on test images): it was the best of all epochs")
+    assert chosen.startswith(
+        "The teacher of epoch 7 (best.pt, 78.0 % on test images): on the validation split no epoch"
+    )
     last = answers(read(run(tmp_path, "b", 0.75)))[-1].answer
     assert last.startswith("The target of the last epoch (last.pt)") and "the teacher 74.0 %" in last
     assert "--val-fraction 0.1" in last

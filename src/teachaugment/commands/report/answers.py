@@ -90,7 +90,7 @@ def weights(record: Record) -> str:
     if best:
         model = best.get("model", "target")
         right = 100 * best["test"][model][name]
-        why = "it was the best of all epochs, target and teacher, on the validation split"
+        why = "on the validation split no epoch of target or teacher was better by more than chance"
         file = checkpoint.BEST
         return f"The {model} of epoch {best['epoch']} ({file}, {right:.1f} % on test images): {why}. {use.format('it')}"
     found = {model: record.result(model).get(name) for model in ("target", "teacher")}
