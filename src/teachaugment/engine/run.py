@@ -164,8 +164,11 @@ def finish(
         pictures.augmented(trainer).save(path / directory.PICTURE)
         if trainer.task.shows_predictions:
             pictures.predictions(trainer).save(path / directory.PREDICTIONS)
-    if trainer.best is not None and (best := _evaluate_best(trainer, path, interrupts)) is not None:
-        metrics["best"] = {**trainer.best, "test": best}
+    if trainer.best is not None:
+        same = trainer.best["epoch"] == trainer.epoch
+        best = metrics["test"] if same else _evaluate_best(trainer, path, interrupts)
+        if best is not None:
+            metrics["best"] = {**trainer.best, "test": best}
     if distributed.is_main():
         text = json.dumps(metrics, indent=2) + "\n"
         write_atomically(path / directory.METRICS, lambda file: file.write(text.encode()))
