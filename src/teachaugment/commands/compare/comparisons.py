@@ -135,6 +135,7 @@ COMPARISONS: dict[str, Comparison] = {
             Entry("SSD's", "ssd"),
             Entry("TrivialAugment", "trivialaugment"),
             Entry("TeachAugment", "teachaugment"),
+            Entry("adaptive", "adaptive"),
         ),
         "to be trained with --task detection",
     ),
