@@ -38,43 +38,52 @@ def main() -> None:
     parser.add_argument("--only", metavar="A,B,…", help="these settings only")
     parser.add_argument("--output", metavar="DIR", default="runs/scoreboard", help="where runs go [runs/scoreboard]")
     arguments = parser.parse_args()
-    board = yaml.safe_load((HERE / "scoreboard.yaml").read_text(encoding="utf-8"))
+    plan = board()
     if arguments.data is not None:
-        wanted = arguments.only.split(",") if arguments.only else list(board["settings"])
-        train(board, wanted, arguments.data, Path(arguments.output))
-    found = {name: kept.read(RESULTS / f"{name}.jsonl") for name in board["settings"]}
-    drawn = draw({board["settings"][name]["title"]: by_strategy(board, rows) for name, rows in found.items()})
+        wanted = arguments.only.split(",") if arguments.only else list(plan["settings"])
+        train(plan, wanted, arguments.data, Path(arguments.output))
+    found = {name: kept.read(RESULTS / f"{name}.jsonl") for name in plan["settings"]}
+    drawn = draw({plan["settings"][name]["title"]: by_strategy(plan, rows) for name, rows in found.items()})
     if drawn is not None:
         drawn.save(PICTURE)
-    written = section(board, found)
-    text = PAGE.read_text(encoding="utf-8")
-    if BEGIN not in text:
-        sys.exit(f"{PAGE} has no line {BEGIN}")
-    before, rest = text.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{written}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    in_place(PAGE, BEGIN, END, section(plan, found))
 
 
-def train(board: dict[str, Any], wanted: list[str], data: str, output: Path) -> None:
+def board() -> dict[str, Any]:
+    """Settings, strategies, seeds and budgets."""
+    return yaml.safe_load((HERE / "scoreboard.yaml").read_text(encoding="utf-8"))
+
+
+def in_place(page: Path, begin: str, end: str, text: str) -> None:
+    """Put a text between two marks of a page."""
+    written = page.read_text(encoding="utf-8")
+    if begin not in written or end not in written:
+        sys.exit(f"{page} has no lines {begin} and {end}")
+    before, rest = written.split(begin)
+    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
+def train(plan: dict[str, Any], wanted: list[str], data: str, output: Path) -> None:
     """First of all settings what matters most, then the rest."""
-    others = [name for name in board["strategies"] if name not in board["first"]]
-    for strategies in (board["first"], others):
+    others = [name for name in plan["strategies"] if name not in plan["first"]]
+    for strategies in (plan["first"], others):
         for name in wanted:
-            setting = board["settings"][name]
-            chosen = ",".join(board["strategies"][label] for label in strategies)
+            setting = plan["settings"][name]
+            chosen = ",".join(plan["strategies"][label] for label in strategies)
             command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", chosen, "--jobs", "1"]
             command += ["--seeds", str(setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
             command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
             subprocess.run(command, check=True)
 
 
-def section(board: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
+def section(plan: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
     """What the finished runs say, as Markdown."""
     rows, missing, dates, machines = [], [], set(), set()
-    for name, setting in board["settings"].items():
+    for name, setting in plan["settings"].items():
         dates |= {row["date"] for row in found[name]}
         machines |= {row["machine"] for row in found[name]}
-        groups = by_strategy(board, found[name])
-        if any(len(groups[label].rows) < setting["seeds"] for label in board["strategies"]):
+        groups = by_strategy(plan, found[name])
+        if any(len(groups[label].rows) < setting["seeds"] for label in plan["strategies"]):
             missing.append(setting["title"])
         if groups[NOTHING].rows and groups[OURS].rows:
             rows.append(row(setting["title"], groups))
@@ -83,16 +92,16 @@ def section(board: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
     about = f"Test metric in percent; paired differences with 95 % intervals. {', '.join(sorted(machines))}; "
     about += f"{min(dates)} to {max(dates)}." if dates else "nothing has been trained yet."
     if missing:
-        about += f" Of {len(missing)} of the {len(board['settings'])} settings not all runs are done yet."
+        about += f" Of {len(missing)} of the {len(plan['settings'])} settings not all runs are done yet."
     table = markdown([Table("", header, rows, "")]).removeprefix("### \n\n").strip()
     picture = f"![The means and intervals of this table](images/{PICTURE.name})"
     return f"{table}\n\n{picture}\n\n{about}\n"
 
 
-def by_strategy(board: dict[str, Any], found: list[kept.Row]) -> dict[str, Group]:
+def by_strategy(plan: dict[str, Any], found: list[kept.Row]) -> dict[str, Group]:
     return {
         label: Group(label, strategy, {row["seed"]: row for row in found if row["strategy"] == strategy})
-        for label, strategy in board["strategies"].items()
+        for label, strategy in plan["strategies"].items()
     }
 
 
@@ -108,19 +117,21 @@ def row(title: str, groups: dict[str, Group]) -> list[str]:
     def mean(label: str) -> str:
         return f"{means[label]['mean']:.1f}" if label in means else "–"
 
-    def against(other: str) -> str:
-        if other not in there:
-            return "–"
-        difference = summarize([there[other], there[OURS]])["strategies"][1]["difference"]
-        if difference is None:
-            return "–"
-        between = difference["interval"]
-        return f"{difference['mean']:+.1f}" + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
-
     return [
         title, mean(NOTHING), mean("Cutout"), "–" if best is None else f"{best:.1f}", mean(RIVAL), mean("TeachAugment"),
-        f"**{mean(OURS)}**", against(NOTHING), against(RIVAL), str(len(there[OURS].rows)),
+        f"**{mean(OURS)}**", against(there, NOTHING), against(there, RIVAL), str(len(there[OURS].rows)),
     ]  # fmt: skip
+
+
+def against(groups: dict[str, Group], other: str) -> str:
+    """How far the default is ahead of another strategy, in points."""
+    if other not in groups or not groups[other].rows:
+        return "–"
+    difference = summarize([groups[other], groups[OURS]])["strategies"][1]["difference"]
+    if difference is None:
+        return "–"
+    between = difference["interval"]
+    return f"{difference['mean']:+.1f}" + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,104 @@
+"""The scoreboard at equal time: every strategy gets as long as plain training takes, in fewer epochs if it is slower.
+
+    python experiments/equal_time.py DIR                # train what is missing; stop and start it as you like
+    python experiments/equal_time.py DIR --only shapes
+    python experiments/equal_time.py                    # only the table of docs/results.md again
+
+How much slower a strategy is comes from the scoreboard's own runs, whose rows must be there before: its quickest
+training by the quickest without augmentation, because on a shared machine the others were disturbed. ``equal_time`` in
+``scoreboard.yaml`` names the settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from scoreboard import HERE, NOTHING, OURS, PAGE, RESULTS, against, board, by_strategy, in_place
+
+from teachaugment.commands.compare import rows as kept
+from teachaugment.commands.compare.statistics import Group, summarize
+from teachaugment.show.table import Table, markdown
+
+EQUAL = HERE / "results" / "equal-time"
+BEGIN, END = "<!-- equal time: written by experiments/equal_time.py -->", "<!-- end of equal time -->"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", metavar="DIR", help="where the data and weights of scoreboard.yaml are")
+    parser.add_argument("--only", metavar="A,B,…", help="these settings only")
+    parser.add_argument("--output", metavar="DIR", default="runs/equal-time", help="where runs go [runs/equal-time]")
+    arguments = parser.parse_args()
+    plan = board()
+    if arguments.data is not None:
+        for name in arguments.only.split(",") if arguments.only else plan["equal_time"]:
+            train(plan, name, arguments.data, Path(arguments.output))
+    in_place(PAGE, BEGIN, END, section(plan))
+
+
+def train(plan: dict[str, Any], name: str, data: str, output: Path) -> None:
+    setting = plan["settings"][name]
+    flags = shlex.split(setting["flags"].format(data=data))
+    for label, epochs in budgets(plan, name).items():
+        command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", plan["strategies"][label]]
+        command += ["--jobs", "1", "--seeds", str(setting["seeds"]), *with_epochs(flags, epochs)]
+        command += ["--results", str(EQUAL / f"{name}.jsonl"), "--output", str(output / f"{name}-{label}")]
+        subprocess.run(command, check=True)
+
+
+def with_epochs(flags: list[str], epochs: int) -> list[str]:
+    """The flags with other values of ``--epochs`` and, where it is the same, of ``--train.eval_every``."""
+    return [
+        str(epochs) if before in ("--epochs", "--train.eval_every") else flag
+        for before, flag in zip(["", *flags[:-1]], flags, strict=True)
+    ]
+
+
+def budgets(plan: dict[str, Any], name: str) -> dict[str, int]:
+    """Epochs of each strategy in the time of those of none."""
+    groups = by_strategy(plan, kept.read(RESULTS / f"{name}.jsonl"))
+    found = re.search(r"--epochs (\d+)", plan["settings"][name]["flags"])
+    assert found is not None
+    seconds = {label: [row["train_seconds"] for row in group.rows.values()] for label, group in groups.items()}
+    if not seconds[NOTHING]:
+        sys.exit(f"{RESULTS / name}.jsonl has no rows yet; first: python experiments/scoreboard.py DIR --only {name}")
+    plain = min(seconds[NOTHING])
+    return {
+        label: max(1, round(int(found[1]) * min(1.0, plain / min(seconds[label]))))
+        for label in plan["first"]
+        if seconds[label]
+    }
+
+
+def section(plan: dict[str, Any]) -> str:
+    """What the finished runs say, as Markdown."""
+    rows = []
+    for name in plan["equal_time"]:
+        groups = by_strategy(plan, kept.read(EQUAL / f"{name}.jsonl"))
+        if groups[NOTHING].rows and groups[OURS].rows:
+            cells = [cell(groups[label]) for label in plan["first"]]
+            rows.append(
+                [plan["settings"][name]["title"], *cells, *(against(groups, o) for o in (NOTHING, "TrivialAugment"))]
+            )
+    if not rows:
+        return "Nothing has been trained yet."
+    header = ["setting, and epochs of none", *plan["first"], f"{OURS} − {NOTHING}", f"{OURS} − TrivialAugment"]
+    table = markdown([Table("", header, rows, "")]).removeprefix("### \n\n").strip()
+    return f"{table}\n\nTest metric in percent, in brackets the epochs; paired differences with 95 % intervals."
+
+
+def cell(group: Group) -> str:
+    if not group.rows:
+        return "–"
+    epochs = next(iter(group.rows.values()))["settings"]["train.epochs"]
+    return f"{summarize([group])['strategies'][0]['mean']:.1f} ({epochs})"
+
+
+if __name__ == "__main__":
+    main()
