@@ -80,8 +80,9 @@ def test_a_training_of_unknown_length_is_never_late_and_does_not_finish():
     assert late[1900] == 0 and late[-1] == 1
 
 
-def test_short_trainings_are_measured_more_often():
-    assert [Governor(total).every for total in (1, 199, 400, 800, 10_000)] == [1, 1, 2, 4, 4]
+def test_short_trainings_are_measured_more_often_and_long_ones_less():
+    totals = (1, 199, 400, 800, 1876, 3750, 10_000, 78_000)
+    assert [Governor(total).every for total in totals] == [1, 1, 2, 4, 4, 9, 16, 16]
 
 
 def test_classes_count_equally_however_rare():

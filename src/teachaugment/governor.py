@@ -32,6 +32,7 @@ EARLY = 0.1  # of the training: before it, as much is asked as then, since a few
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
 IMAGES = 16  # that a measurement looks at
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
+LONG_EVERY, LONG_MEASUREMENTS = 16, 400  # and as many as this where it has far more
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
 UNKNOWN = 2000  # steps that a training is taken to have where nobody says it
 
@@ -45,7 +46,7 @@ class Governor:
 
     def __init__(self, total: int | None = None) -> None:
         self.total, self.finishes = total or UNKNOWN, total is not None
-        self.every = max(1, min(EVERY, self.total // MEASUREMENTS))
+        self.every = steps_between(self.total)
         self.strength, self.steps = 0.0, 0
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
@@ -113,6 +114,11 @@ class Governor:
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
         self.mastery = (plain, augmented)
+
+
+def steps_between(total: int) -> int:
+    """Steps from one measurement to the next in a training of so many."""
+    return max(1, min(EVERY, total // MEASUREMENTS), min(LONG_EVERY, total // LONG_MEASUREMENTS))
 
 
 def asked_at(progress: float) -> float:
