@@ -41,7 +41,7 @@ def again(row: dict[str, Any], run: Path) -> dict[str, Any] | None:
     )
     val = {line["epoch"]: {name: found[metric] for name, found in line["val"].items()} for line in log if "val" in line}
     highest = max(value for found in val.values() for value in found.values())
-    least = highest - standard_error(metric, highest, images)
+    least = highest - standard_error(highest, images)
     epoch = max(epoch for epoch, found in val.items() if max(found.values()) >= least)
     if epoch != metrics["epoch"]:
         return None

@@ -238,7 +238,7 @@ def test_the_validation_split_chooses_the_best_epoch(tmp_path):
     best = metrics["best"]
     highest, images = max(accuracy), log_lines(tmp_path / "run")[0]["val_images"]
     assert best["highest"] == highest and best["highest_epoch"] == accuracy.index(highest) + 1
-    least = highest - standard_error("accuracy", highest, images)
+    least = highest - standard_error(highest, images)
     near = [epoch for epoch, value in enumerate(accuracy, 1) if value >= least]
     assert best["epoch"] == near[-1]
     assert lines[best["epoch"] - 1]["val"][best["model"]]["accuracy"] == best["accuracy"]
@@ -324,7 +324,7 @@ def test_a_run_says_when_it_waits_for_its_images():
     assert "40% of the epoch" in slow_input(waited=4, seconds=10)
 
 
-@pytest.mark.parametrize(("pauses", "says"), [([0.3, 0, 0, 0], False), ([0, 0.1, 0.1, 0.1], True)])
+@pytest.mark.parametrize(("pauses", "says"), [([0.5, 0, 0, 0], False), ([0, 0.3, 0.3, 0.3], True)])
 def test_a_run_says_so_in_its_first_seconds_but_not_of_workers_that_begin(monkeypatch, pauses, says):
     monkeypatch.setattr("teachaugment.engine.trainer.READ_EVERY", 0.0)
     monkeypatch.setattr("teachaugment.engine.trainer.SOON", 0.0)
@@ -337,6 +337,7 @@ def test_a_run_says_so_in_its_first_seconds_but_not_of_workers_that_begin(monkey
             yield batch
 
     monkeypatch.setattr(trainer, "batches", slowly)
+    monkeypatch.setattr(trainer, "train_step", lambda *_: time.sleep(0.3))
     said: list[str] = []
     display = TrainingDisplay(trainer.total_steps)
     monkeypatch.setattr(display, "say", said.append)

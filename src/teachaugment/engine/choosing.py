@@ -8,11 +8,10 @@ remains to be learned has been. With many validation images that is the best one
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from teachaugment.engine.trainer import Trainer
-
-SHARES = ("accuracy", "knn")  # metrics that are the share of images that are right, whose chance is known
+if TYPE_CHECKING:
+    from teachaugment.engine.trainer import Trainer
 
 
 def note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
@@ -28,7 +27,8 @@ def note_best(trainer: Trainer, record: dict[str, Any]) -> bool:
     highest, since = highest_so_far(trainer)
     if found[model] > highest:
         highest, since = found[model], trainer.epoch
-    if found[model] < highest - standard_error(metric, highest, len(trainer.data.val)):
+    chance = standard_error(highest, len(trainer.data.val)) if trainer.task.counts_images else 0.0
+    if found[model] < highest - chance:
         return False
     trainer.best = {"epoch": trainer.epoch, "model": model, metric: found[model]}
     trainer.best |= {"highest": highest, "highest_epoch": since}
@@ -43,9 +43,16 @@ def highest_so_far(trainer: Trainer) -> tuple[float, int]:
     return best.get("highest", best[trainer.task.metric]), best.get("highest_epoch", best["epoch"])  # 0.1 had one only
 
 
-def standard_error(metric: str, value: float, images: int) -> float:
-    """Of a share of so many images; of other metrics it is not known, and the highest is taken."""
-    return math.sqrt(value * (1 - value) / images) if metric in SHARES else 0.0
+def standard_error(share: float, images: int) -> float:
+    """Of a share of so many images; of metrics that are none it is not known, and the highest is taken."""
+    return math.sqrt(share * (1 - share) / images)
+
+
+def check(best: dict[str, Any], metric: str) -> None:
+    """Complain about what a damaged checkpoint says of the best epoch."""
+    numbers = best["epoch"], best[metric], best.get("highest", 0.0), best.get("highest_epoch", 0)
+    if not all(isinstance(value, (int, float)) for value in numbers):
+        raise TypeError(f"the best epoch is {best}")
 
 
 def out_of_patience(trainer: Trainer) -> str | None:

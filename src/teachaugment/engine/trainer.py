@@ -24,7 +24,7 @@ from teachaugment.batch import Batch
 from teachaugment.config.resolve import Config, to_dict
 from teachaugment.data.splits import DataSet, Split
 from teachaugment.data.streamed import StreamedSplit
-from teachaugment.engine import processes
+from teachaugment.engine import choosing, processes
 from teachaugment.engine.display import TrainingDisplay
 from teachaugment.engine.epoch_sums import EpochSums
 from teachaugment.engine.evaluate import evaluate, scalars, sums
@@ -291,6 +291,8 @@ class Trainer:
             self.task.load_state_dict(state.get("task", {}))
             self.precision.load_state_dict(state.get("precision", {}))
             self.epoch, self.step, self.best, self.epoch_sums = state["epoch"], state["step"], state["best"], None
+            if self.best is not None:
+                choosing.check(self.best, self.task.metric)
             self.finite.skipped = state["skipped"]
             if state["steps_per_epoch"] != self.steps_per_epoch:  # other data or batches, by force: the epoch anew
                 self.step = self.epoch * self.steps_per_epoch

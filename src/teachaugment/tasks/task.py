@@ -58,6 +58,7 @@ class Task:
     """One kind of learning: its data, its network, its losses and metrics, its pictures and words."""
 
     metric: ClassVar[str]  # the name in a meter's result that says how good a model is; higher is better
+    counts_images: ClassVar[bool] = False  # it is the share of images that are right, whose chance is known
     shown: ClassVar[tuple[str, ...]] = ("loss",)  # the numbers of a training epoch that a person wants to see
     refers: ClassVar[bool] = False  # its metrics compare with the training split, to which a meter must ``refer`` first
     predicts_pictures: ClassVar[bool] = False  # what it predicts for an image is a picture itself

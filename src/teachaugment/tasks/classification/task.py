@@ -33,6 +33,7 @@ class Classification(Task):
     """
 
     metric = "accuracy"
+    counts_images = True
     shown = ("loss", "accuracy")
 
     def __init__(

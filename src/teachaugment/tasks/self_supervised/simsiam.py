@@ -55,6 +55,7 @@ class SelfSupervised(Task):
     """
 
     metric = "knn"
+    counts_images = True
     shown = ("loss", "spread", "rank")
     refers = True
     zero_init = True  # residual blocks begin as their shortcuts, as in SimSiam's and BYOL's code
