@@ -31,7 +31,7 @@ def curves(record: Record) -> list[LineChart]:
     odds = [Series(key.replace("_", " "), record.series("teach", key)) for key in sorted(found)[:8]]
     return _drawn(
         line_chart("Loss", losses),
-        line_chart(record.task.words[0].upper() + record.task.words[1:], shares, percent=True),
+        line_chart(heading(record.task.words), shares, percent=True),
         line_chart("How strong the augmentation is, and why", strength, percent=True),
         line_chart("The augmenter's two terms", terms),
         line_chart("Colour distance", [Series("squared distance", record.series("teach", "color_distance"), color=4)]),
@@ -73,3 +73,8 @@ def compared(records: Sequence[Record], names: Sequence[str]) -> list[LineChart]
 def _drawn(*charts: LineChart | None) -> list[LineChart]:
     """Without those that have no points."""
     return [chart for chart in charts if chart is not None]
+
+
+def heading(words: str) -> str:
+    """With a capital, unless it is a name that has its own (mAP, mIoU)."""
+    return words if words[1:2].isupper() else words[0].upper() + words[1:]
