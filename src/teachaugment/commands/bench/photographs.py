@@ -1,7 +1,7 @@
 """Reading photographs: random crops of JPEG files to 224², by our loader and those people use, on one core each; and
 how long a training step waits for what two workers read.
 
-Every way starts from the same files and ends with one float batch; the crops are torchvision's RandomResizedCrop's.
+Every way starts from the same files and ends with one float batch, with crops from the same distribution.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from teachaugment.commands.bench.augmentation import on_one_thread
 from teachaugment.commands.bench.clock import Case, interleave, ratio, seconds, summary
 from teachaugment.commands.bench.objects import Normalize, labels, photograph, training_step
 from teachaugment.commands.bench.plan import Plan
+from teachaugment.data.decode import crop_box, random_crop
 from teachaugment.data.files import Files
 from teachaugment.data.loader import batches
 from teachaugment.data.streamed import StreamedSplit
@@ -46,11 +47,11 @@ def measure(plan: Plan, device: torch.device) -> dict[str, Any]:
     return {"rows": rows, "waiting": waiting, "size": plan.photograph_size}
 
 
-def _folder(folder: Path, side: int, count: int) -> Path:
+def _folder(folder: Path, side: int, files: int) -> Path:
     """A folder with one class of photographs, 4 by 3, whose longer side has so many pixels."""
     (folder / "class").mkdir(parents=True)
     image = Image.fromarray(photograph(side * 3 // 4, side).permute(1, 2, 0).numpy())
-    for number in range(count):
+    for number in range(files):
         image.save(folder / "class" / f"{number}.jpg", quality=90)
     return folder
 
@@ -77,7 +78,8 @@ def _rows(plan: Plan, side: int, folder: Path) -> list[dict[str, Any]]:
 
 def _ours(plan: Plan, folder: Path) -> Callable[[], object]:
     split = _split(_files(folder), plan)
-    return lambda: list(batches(split, len(split), seed=0, epoch=0, shuffle=True, device="cpu"))
+    epochs = count()  # other crops each time, as the other loaders have them
+    return lambda: list(batches(split, len(split), seed=0, epoch=next(epochs), shuffle=True, device="cpu"))
 
 
 def _split(files: list[str], plan: Plan) -> StreamedSplit:
@@ -86,8 +88,7 @@ def _split(files: list[str], plan: Plan) -> StreamedSplit:
 
 
 def _torchvision(plan: Plan, folder: Path) -> Callable[[], object]:
-    crop = v2.RandomResizedCrop(plan.photograph_size, scale=(AREA, 1), interpolation=InterpolationMode.BICUBIC)
-    transform = v2.Compose([crop, v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)])
+    transform = v2.Compose([_SameCrops(plan.photograph_size), v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)])
     loader: DataLoader[Any] = DataLoader(ImageFolder(folder, transform), plan.photographs_each, shuffle=True)
     return lambda: list(loader)
 
@@ -101,14 +102,28 @@ def _timm(plan: Plan, folder: Path) -> Callable[[], object]:
         plan.photographs_each,
         is_training=True,
         use_prefetcher=False,
-        scale=(AREA, 1.0),
         hflip=0.0,
         color_jitter=0.0,
         interpolation="bicubic",
         num_workers=0,
         persistent_workers=False,
     )
+    _, *others = loader.dataset.transform.transforms  # its own random crop, to a tensor, normalised
+    loader.dataset.transform = v2.Compose([_SameCrops(plan.photograph_size), *others])
     return lambda: list(loader)
+
+
+class _SameCrops:
+    """Crops as ours are drawn, by torchvision's function: the work should differ by the reading only."""
+
+    def __init__(self, size: int) -> None:
+        self.size = (size, size)
+
+    def __call__(self, image: Any) -> Any:
+        box = crop_box(image.size, self.size, random_crop(AREA, torch.default_generator))
+        left, upper, right, lower = map(round, box)
+        place = (upper, left, lower - upper, right - left)
+        return v2.functional.resized_crop(image, *place, list(self.size), InterpolationMode.BICUBIC)
 
 
 def _waiting(plan: Plan, device: torch.device, files: list[str]) -> dict[str, Any] | None:
@@ -119,8 +134,8 @@ def _waiting(plan: Plan, device: torch.device, files: list[str]) -> dict[str, An
     target = create(plan.photograph_model, plan.classes).to(device).train()
     optimizer = torch.optim.SGD(target.parameters(), lr=0.01, momentum=0.9)
     normalize = Normalize().to(device)
-    count = plan.photograph_batch * (plan.repeats + 1)
-    split = _split(list(islice(chain.from_iterable(repeat(files)), count)), plan)
+    images = plan.photograph_batch * (plan.repeats + 1)
+    split = _split(list(islice(chain.from_iterable(repeat(files)), images)), plan)
     stream: Iterator[Batch] = batches(
         split, plan.photograph_batch, seed=0, epoch=0, shuffle=True, device=device, workers=plan.photograph_workers
     )
