@@ -70,7 +70,7 @@ def test_nothing_begins_when_it_is_late():
 
 def test_a_network_that_loses_its_images_gets_them_back():
     _, strengths = trained(400, lambda p, s: 1.0 if p < 0.3 else 0.3, lambda p, s: 1.0 if p < 0.3 else 0.3)
-    assert max(strengths) == 1 and strengths[200] == 0
+    assert max(strengths) == 1 and strengths[280] == 0
 
 
 def test_a_training_of_unknown_length_is_never_late_and_does_not_finish():

@@ -48,7 +48,7 @@ from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.judging import Cut, judge
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
 from teachaugment.mastery import Mastery, default_mastery
-from teachaugment.networks import Forward, each_output, evaluating, frozen_like, in_32_bits, unwrap
+from teachaugment.networks import Forward, as_it_trains, each_output, evaluating, frozen_like, in_32_bits, unwrap
 from teachaugment.objectives.passes import Objective
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
@@ -199,7 +199,7 @@ class TeachAugment:
     def mastered(self, batch: Batch) -> Tensor:
         """How much of a batch the target gets right, [right or seen, classes]: what the governor goes by."""
         seen = self._normalized(batch)
-        with evaluating(self.target):
+        with as_it_trains(self.target) if len(batch) > 1 else evaluating(self.target):
             output = self.forward(self.target, seen)
         with in_32_bits(self.device):
             return self.mastery(output, seen.truth)

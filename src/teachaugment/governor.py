@@ -25,8 +25,8 @@ from teachaugment.batch import Batch
 RATIO = 0.9  # of the plain images' mastery that the augmented ones must reach
 ASKED = 0.9  # of the plain images at the end of the training; before it, this times the root of its progress
 MARGIN = 0.05  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
-RISE = 0.15  # of the training, in which the strength rises from 0 to 1 at full pace
-FALL = 2.0  # times as fast
+RISE = 0.3  # of the training, in which the strength rises from 0 to 1 at full pace
+FALL = 1.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin

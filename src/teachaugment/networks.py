@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from teachaugment.batch import Batch
@@ -68,3 +69,22 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@contextmanager
+def as_it_trains(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, but with the batch's own statistics in the batch norms that train with them.
+
+    Running statistics are far behind a network that has made few steps. They are neither used nor changed here.
+    """
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.training]
+    norms = [norm for norm in norms if not isinstance(norm, nn.SyncBatchNorm)]  # which would wait for other processes
+    tracked = [norm.track_running_stats for norm in norms]
+    with evaluating(model):
+        for norm in norms:
+            norm.training, norm.track_running_stats = True, False
+        try:
+            yield
+        finally:
+            for norm, was in zip(norms, tracked, strict=True):
+                norm.track_running_stats = was
