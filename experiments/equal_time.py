@@ -12,6 +12,7 @@ training by the quickest without augmentation, because on a shared machine the o
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -49,7 +50,7 @@ def train(plan: dict[str, Any], name: str, data: str, output: Path) -> None:
         command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", plan["strategies"][label]]
         command += ["--jobs", "1", "--seeds", str(setting["seeds"]), *with_epochs(flags, epochs)]
         command += ["--results", str(EQUAL / f"{name}.jsonl"), "--output", str(output / f"{name}-{label}")]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def with_epochs(flags: list[str], epochs: int) -> list[str]:

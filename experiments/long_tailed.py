@@ -1,4 +1,4 @@
-"""CIFAR-10's training images with a long tail: 2,000 of them, the first class with fifty times as many as the last.
+"""CIFAR-10's training images with a long tail: 1,000 of them, the first class with fifty times as many as the last.
 
     python experiments/long_tailed.py cifar10.npz long-tailed.npz
 
@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-IMAGES, RATIO, CLASSES = 2000, 50, 10
+IMAGES, RATIO, CLASSES = 1000, 50, 10
 
 
 def counts() -> list[int]:

@@ -12,6 +12,7 @@ with different settings.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def train(plan: dict[str, Any], wanted: list[str], data: str, output: Path) -> N
             command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", chosen, "--jobs", "1"]
             command += ["--seeds", str(setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
             command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
-            subprocess.run(command, check=True)
+            subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def section(plan: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
