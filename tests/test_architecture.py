@@ -55,7 +55,9 @@ RULES = {
     "augment": Rule(set(), {"torch"}),
     "models": Rule(set(), {"safetensors", "segmentation_models_pytorch", "timm", "torch", "torchvision"}),
     "data": Rule(set(), {"PIL", "datasets", "numpy", "torch", "torchvision", "yaml"}),
-    "policy": Rule({"augment"}, {"PIL", "onnx", "onnxscript", "safetensors", "torch", "torchvision", "yaml"}, True),
+    "policy": Rule(
+        {"augment"}, {"PIL", "numpy", "onnx", "onnxscript", "safetensors", "torch", "torchvision", "yaml"}, True
+    ),
     "show": Rule(set(), {"PIL", "torch"}),
     "config": Rule({"presets"}, {"yaml"}, True),
     "presets": Rule({"config"}, set(), True),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import types
+
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from teachaugment.augment.functional import triangle_wave
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.policy import pillow
 from teachaugment.policy.one_image import draw_one
@@ -61,8 +63,7 @@ def photograph(channels=3, size=SIZE):
     return (255 * (torch.stack(planes) + 0.01 * grain).clamp(0, 1)).round().byte()
 
 
-def table(made, color):
-    return triangle_wave(made.colors.unfolded(pillow.colors(3, 5), color))
+COLORS = pillow.colors(3, 5)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -81,8 +82,9 @@ def test_one_image_is_drawn_as_a_batch_of_one(name, label):
         acted["color"] += found.color is not None
         assert (found.color is not None) == bool(wanted.color.weight.any())
         if found.color is not None:
-            maps = [table(policy.augmenter, draw) for draw in (found.color, wanted.color)]
-            assert torch.allclose(*maps, atol=1e-5) and (maps[0] - pillow.colors(3, 5)).abs().max() > 0.01
+            made = found.color.unfolded(COLORS)
+            batch_of_one = policy.augmenter.colors.unfolded(torch.from_numpy(COLORS)[None], wanted.color)[0]
+            assert np.allclose(made, batch_of_one, atol=1e-5) and np.abs(made - COLORS).max() > 0.01
     assert 0 < acted["color"] < 12 and 0 < acted["affine"] < 12
 
 
@@ -100,6 +102,23 @@ def test_pixels_are_those_of_the_tensor_path(channels):
         changes.append(float((made[0].float() - plain).abs().mean()))
     assert sum(differences) / len(differences) < 1 < max(changes)
     assert max(differences) < 3
+
+
+def test_a_map_that_changes_no_colour_changes_no_pixel():
+    policy = Policy.of(augmenter()).adjust(strength=1e-9)
+    picture = F.to_pil_image(torch.randint(256, (3, 64, 64), dtype=torch.uint8))
+    drawn = next(one for one in (draw_one(policy, None) for _ in range(50)) if one.color is not None)
+    assert np.array_equal(pillow.colored(picture, drawn.color), picture)
+
+
+def test_shades_stay_smooth_where_colours_are_folded_back():
+    """What gets brighter than white gets darker again: neighbouring levels stay neighbours."""
+    map_of_white = types.SimpleNamespace(unfolded=lambda colors: colors + 0.2)
+    ramp = torch.arange(256, dtype=torch.uint8).expand(3, 1, 256).contiguous()
+    made = F.pil_to_tensor(pillow.colored(F.to_pil_image(ramp), map_of_white)).int()
+    wanted = 255 * (1 - (1 - (torch.arange(256) / 255 + 0.2)).abs())
+    assert (made - wanted).abs().max() <= pillow.WIDTH and (made - wanted).abs().mean() < 1
+    assert made.diff().abs().max() <= pillow.WIDTH / 2
 
 
 def test_mask_boxes_and_key_points_follow_the_same_draw():
@@ -139,7 +158,7 @@ def test_a_white_square_is_where_its_box_is():
 
 def test_pillow_is_taken_for_bytes_on_a_cpu_and_for_nothing_else(monkeypatch):
     policy, calls = Policy.of(augmenter()), []
-    monkeypatch.setattr(pillow, "augmented", lambda made, picture, drawn: calls.append(picture.mode) or picture)
+    monkeypatch.setattr(pillow, "augmented", lambda picture, drawn: calls.append(picture.mode) or picture)
     bytes_ = photograph()
     for item in (bytes_, F.to_pil_image(bytes_), Image.new("RGBA", (8, 8)), tv_tensors.Image(bytes_)):
         policy(item)

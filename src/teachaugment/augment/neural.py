@@ -100,9 +100,10 @@ class NeuralAugmenter(Augmenter):
     def noise(self, n: int, group: int, generator: torch.Generator | None = None) -> Noise:
         """For ``n`` images, of which each group shares the units of the noise networks."""
         dtype, groups = torch.promote_types(self.log_odds.dtype, torch.float32), -(-n // group)
+        device = self.log_odds.device
         return Noise(
-            torch.rand(n, 2, device=self.device, generator=generator),
-            torch.randn(n, self.settings.noise, device=self.device, dtype=dtype, generator=generator),
+            torch.rand(n, 2, device=device, generator=generator),
+            torch.randn(n, self.settings.noise, device=device, dtype=dtype, generator=generator),
             self.colors.noise.scores(groups, generator),
             self.geometry.noise.scores(groups, generator),
             self.colors.rgb.scores(n, generator),

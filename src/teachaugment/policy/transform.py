@@ -119,7 +119,7 @@ class PolicyTransform(v2.Transform):
             raise UserError(f"a policy takes images of mode RGB or L, not {picture.mode}; put v2.RGB() before it")
         if by_pillow:
             self._check_channels((len(picture.getbands()) - alpha, *picture.size[::-1]))
-            return pillow.augmented(self.policy.augmenter, picture, drawn)
+            return pillow.augmented(picture, drawn)
         image = F.pil_to_tensor(picture)
         changed = self._image(image[:-1] if alpha else image, drawn)
         if alpha:
@@ -141,7 +141,7 @@ class PolicyTransform(v2.Transform):
         self._check_channels(image.shape)
         augmenter, channels = self.policy.augmenter, self.policy.augmenter.settings.channels
         if by_pillow:
-            return pillow.to_tensor(pillow.augmented(augmenter, pillow.to_picture(image), drawn))
+            return pillow.to_tensor(pillow.augmented(pillow.to_picture(image), drawn))
         batch = Batch(image[None] if image.is_floating_point() else F.to_dtype(image, torch.float32, scale=True)[None])
         check(batch, channels, None)
         changed = augmenter.warp(augmenter.color(batch, drawn), drawn).image[0].clamp(0, 1)  # rounding may leave it
