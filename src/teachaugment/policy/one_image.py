@@ -138,10 +138,11 @@ PARAMETERS: WeakKeyDictionary[NeuralAugmenter, dict[str, Tensor]] = WeakKeyDicti
 
 
 def parameters(augmenter: NeuralAugmenter) -> dict[str, Tensor]:
-    """The parameters by name; to look for them takes as long as to use them."""
-    if augmenter not in PARAMETERS:
-        PARAMETERS[augmenter] = dict(augmenter.named_parameters())
-    return PARAMETERS[augmenter]
+    """The parameters by name, kept: to look for them takes as long as to use them."""
+    found = PARAMETERS.get(augmenter)
+    if found is None or found["log_odds"] is not augmenter.log_odds:  # others have been put in their place
+        found = PARAMETERS[augmenter] = dict(augmenter.named_parameters())
+    return found
 
 
 def perceptron(network: MLP, weights: Weights, name: str, scores: Tensor, label: int | None) -> Perceptron:
