@@ -25,7 +25,7 @@ USAGE = "teachaugment paper [--run [ITEM ...]] [--hours H] [--scale laptop|paper
 EXAMPLES = f"""\
 examples:
   teachaugment paper                                     what there is, what has been measured, what is missing
-  teachaugment paper --run --data data --hours 8         train what is missing, the most informative rows first
+  teachaugment paper --run --data data --hours 4         train what is missing, the most informative rows first
   teachaugment paper --run tab2 fig5 --data data         these only
   teachaugment paper --run --data data --data.root ~/.cache/teachaugment
                                                          CIFAR-10 from torchvision, downloaded if it is not there
