@@ -64,7 +64,7 @@ def _training(results: Results) -> list[Table]:
             measured, computed = times(overhead["measured"]), number(overhead["from_parts"])
             rows.append([f"TeachAugment, n_inner {n}", measured, computed, f"{rate[f'n_inner {n}']:,.0f}"])
         for name, measured in run.get("adaptive", {}).items():
-            rows.append([f"adaptive at {name}", times(measured), "–", f"{rate['plain'] / measured['median']:,.0f}"])
+            rows.append([f"adaptive at {name}", "–", times(measured), f"{rate['plain'] / measured['median']:,.0f}"])
         kept = ", ".join(f"{name} {size(count)}" for name, count in run["kept_bytes"].items())
         header = ["training", "time, measured over whole cycles", "time, from the parts", "images/s"]
         made.append(Table(f"Overhead, {run['model']}", header, rows, f"Kept in memory: {kept}."))
