@@ -1,0 +1,111 @@
+"""What each part of the default's governor is worth, on data that no other table is measured on.
+
+    python experiments/ablations.py DIR          # train what is missing; stop and start it as you like
+    python experiments/ablations.py              # only the table of docs/results.md again
+
+DIR has development.npz (experiments/development_split.py) and digits-development (digits_development.py). A variant is
+the default with other constants of ``governor.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from scoreboard import HERE, PAGE, in_place
+
+from teachaugment.commands.compare.statistics import interval
+from teachaugment.show.table import Table, markdown
+
+RESULTS = HERE / "results" / "ablations.jsonl"
+BEGIN, END = "<!-- ablations: written by experiments/ablations.py -->", "<!-- end of the ablations -->"
+DEFAULT = "as it is"
+VARIANTS: dict[str, dict[str, float]] = {
+    DEFAULT: {},
+    "no plain images at the end": {"FINISH": 1e-9},
+    "may begin late": {"LATE": 1.0},
+    "full pace whatever the distance": {"MARGIN": 1e-9},
+    "twice the pace": {"RISE": 0.15, "FALL": 2.0},
+}
+SETTINGS = {
+    "shapes": "--data shapes:7 --data.per_class 50 --epochs 60 --train.eval_every 60",
+    "sign digits": "--data {data}/digits-development --data.per_class 10 --data.val_fraction 0 --data.size 64 "
+    "--augment.flip false --epochs 100 --train.eval_every 100 --channels-last true",
+    "CIFAR-10": "--data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 60 "
+    "--train.eval_every 60 --channels-last true",
+}
+SEEDS = 3
+# A training with other constants: they are read when they are used.
+TRAIN = (
+    "import json, sys; from teachaugment import governor; vars(governor).update(json.loads(sys.argv.pop(1)));"
+    "from teachaugment.commands.cli import entry; entry()"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", metavar="DIR", help="where the data are")
+    parser.add_argument("--only", metavar="A,B,…", help=f"these settings only, of {', '.join(SETTINGS)}")
+    parser.add_argument("--output", metavar="DIR", default="runs/ablations", help="where runs go [runs/ablations]")
+    arguments = parser.parse_args()
+    if arguments.data is not None:
+        for setting in arguments.only.split(",") if arguments.only else SETTINGS:
+            for seed in range(SEEDS):
+                for variant in VARIANTS:
+                    train(setting, variant, seed, arguments.data, Path(arguments.output))
+    in_place(PAGE, BEGIN, END, section())
+
+
+def rows() -> dict[tuple[str, str, int], float]:
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    return {(row["setting"], row["variant"], row["seed"]): row["accuracy"] for row in map(json.loads, lines)}
+
+
+def train(setting: str, variant: str, seed: int, data: str, output: Path) -> None:
+    if (setting, variant, seed) in rows():
+        return
+    run = output / f"{setting}-{variant}-{seed}".replace(" ", "-")
+    shutil.rmtree(run, ignore_errors=True)  # one that was stopped
+    flags = ["train", *shlex.split(SETTINGS[setting].format(data=data)), "--seed", str(seed), "--output", str(run)]
+    command = [sys.executable, "-c", TRAIN, json.dumps(VARIANTS[variant]), *flags]
+    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    row = {"setting": setting, "variant": variant, "seed": seed, "accuracy": metrics["test"]["target"]["accuracy"]}
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def section() -> str:
+    """What the finished runs say, as Markdown."""
+    found = rows()
+
+    def cells(variant: str, setting: str) -> list[str]:
+        both = [
+            (found[setting, variant, seed], found[setting, DEFAULT, seed])
+            for seed in range(SEEDS)
+            if (setting, variant, seed) in found and (setting, DEFAULT, seed) in found
+        ]
+        if not both:
+            return ["–", "–"]
+        mean, differences = statistics.mean(own for own, _ in both), [100 * (own - default) for own, default in both]
+        if variant == DEFAULT:
+            return [f"{100 * mean:.1f}", "–"]
+        between = interval(differences)
+        written = f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else ""
+        return [f"{100 * mean:.1f}", f"{statistics.mean(differences):+.1f}{written}"]
+
+    table = [[variant, *(cell for setting in SETTINGS for cell in cells(variant, setting))] for variant in VARIANTS]
+    header = ["", *(head for setting in SETTINGS for head in (setting, "difference"))]
+    written = markdown([Table("", header, table, "")]).removeprefix("### \n\n").strip()
+    return f"{written}\n\nTest accuracy in percent, seeds 0 to {SEEDS - 1}; paired differences with 95 % intervals."
+
+
+if __name__ == "__main__":
+    main()
