@@ -85,6 +85,8 @@ def train(setting: str, variant: str, seed: int, data: str, output: Path) -> Non
 def section() -> str:
     """What the finished runs say, as Markdown."""
     found = rows()
+    if not found:
+        return "Nothing has been trained yet."
 
     def cells(variant: str, setting: str) -> list[str]:
         both = [
