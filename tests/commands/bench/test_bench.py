@@ -12,6 +12,7 @@ from teachaugment.commands.bench.measure import measure
 from teachaugment.commands.bench.objects import noise_batch
 from teachaugment.commands.bench.plan import PARTS, Plan
 from teachaugment.commands.bench.tables import tables
+from teachaugment.commands.bench.training import cost_of_adaptive
 from teachaugment.show.table import markdown, text
 
 CPU = torch.device("cpu")
@@ -230,3 +231,9 @@ def test_other_json_is_refused(tmp_path):
     (tmp_path / "x.json").write_text("[1]")
     with pytest.raises(command.UserError, match="holds other data"):
         command.read(str(tmp_path / "x.json"))
+
+
+def test_the_cost_of_the_default_is_a_plain_step_and_what_is_added_to_it():
+    """A measurement is shared by the five steps from one to the next in a training of 2,000."""
+    one = {"plain": [1.0, 3.0], "teacher": [0.02], "zero: draw": [0.0], "zero: see": [0.5]}
+    assert cost_of_adaptive(one, "zero") == pytest.approx(1 + (0.02 + 0.1) / 2)
