@@ -3,8 +3,8 @@
     python experiments/ablations.py DIR          # train what is missing; stop and start it as you like
     python experiments/ablations.py              # only the table of docs/results.md again
 
-DIR has development.npz (experiments/development_split.py) and digits-development (digits_development.py). A variant is
-the default with other constants of ``governor.py``.
+DIR has development.npz (experiments/development_split.py), digits-development (digits_development.py) and
+lite0.safetensors. A variant is the default with other constants of ``governor.py``, or with other draws.
 """
 
 from __future__ import annotations
@@ -17,39 +17,70 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import torch
 from scoreboard import HERE, PAGE, in_place
 
+from teachaugment import governor
+from teachaugment.augment.one_operation import Draw, OneOperation
+from teachaugment.commands.cli import entry
 from teachaugment.commands.compare.statistics import interval
 from teachaugment.show.table import Table, markdown
 
 RESULTS = HERE / "results" / "ablations.jsonl"
 BEGIN, END = "<!-- ablations: written by experiments/ablations.py -->", "<!-- end of the ablations -->"
 DEFAULT = "as it is"
-VARIANTS: dict[str, dict[str, float]] = {
-    DEFAULT: {},
-    "no plain images at the end": {"FINISH": 1e-9},
-    "may begin late": {"LATE": 1.0},
-    "full pace whatever the distance": {"MARGIN": 1e-9},
-    "twice the pace": {"RISE": 0.15, "FALL": 2.0},
+VARIANT = "--variant"
+
+
+def constants(**values: float) -> Callable[[], None]:
+    """Another governor: its constants are read when they are used."""
+    return lambda: vars(governor).update(values)
+
+
+def drawn_strengths() -> None:
+    """Each image is changed by a strength between zero and the governor's, not by all of it."""
+    draw = OneOperation._draw
+
+    def weaker(self: OneOperation, n: int, context: Any, generator: Any, sources: Any) -> Draw:
+        drawn = draw(self, n, context, generator, sources)
+        return drawn._replace(strength=drawn.strength * torch.rand(n, generator=generator, device=self.device))
+
+    OneOperation._draw = weaker  # type: ignore[method-assign]
+
+
+VARIANTS: dict[str, Callable[[], None]] = {
+    DEFAULT: constants(),
+    "rises whatever is mastered": constants(RATIO=-1, ASKED=-1),
+    "does not ask for the augmented images": constants(RATIO=-1),
+    "does not ask for the plain images": constants(ASKED=-1),
+    "no plain images at the end": constants(FINISH=1e-9),
+    "may begin late": constants(LATE=1),
+    "full pace whatever the distance": constants(MARGIN=1e-9),
+    "twice the pace": constants(RISE=0.15, FALL=2),
+    "a strength drawn for each image": drawn_strengths,
 }
 SETTINGS = {
     "shapes": "--data shapes:7 --data.per_class 50 --epochs 60 --train.eval_every 60",
     "sign digits": "--data {data}/digits-development --data.per_class 10 --data.val_fraction 0 --data.size 64 "
     "--augment.flip false --epochs 100 --train.eval_every 100 --channels-last true",
+    "sign digits fine-tuned": "--data {data}/digits-development --data.per_class 10 --data.val_fraction 0 "
+    "--data.size 112 --augment.flip false --model timm/tf_efficientnet_lite0 --weights {data}/lite0.safetensors "
+    "--epochs 30 --train.eval_every 30 --channels-last true",
     "CIFAR-10": "--data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 60 "
     "--train.eval_every 60 --channels-last true",
 }
 SEEDS = 3
-# A training with other constants: they are read when they are used.
-TRAIN = (
-    "import json, sys; from teachaugment import governor; vars(governor).update(json.loads(sys.argv.pop(1)));"
-    "from teachaugment.commands.cli import entry; entry()"
-)
 
 
 def main() -> None:
+    if sys.argv[1:2] == [VARIANT]:  # a training of its own, which this script has started
+        VARIANTS[sys.argv[2]]()
+        del sys.argv[1:3]
+        entry()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", metavar="DIR", help="where the data are")
     parser.add_argument("--only", metavar="A,B,…", help=f"these settings only, of {', '.join(SETTINGS)}")
@@ -74,7 +105,7 @@ def train(setting: str, variant: str, seed: int, data: str, output: Path) -> Non
     run = output / f"{setting}-{variant}-{seed}".replace(" ", "-")
     shutil.rmtree(run, ignore_errors=True)  # one that was stopped
     flags = ["train", *shlex.split(SETTINGS[setting].format(data=data)), "--seed", str(seed), "--output", str(run)]
-    command = [sys.executable, "-c", TRAIN, json.dumps(VARIANTS[variant]), *flags]
+    command = [sys.executable, __file__, VARIANT, variant, *flags]
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
     row = {"setting": setting, "variant": variant, "seed": seed, "accuracy": metrics["test"]["target"]["accuracy"]}

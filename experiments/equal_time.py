@@ -20,10 +20,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scoreboard import HERE, NOTHING, OURS, PAGE, RESULTS, against, board, by_strategy, in_place
+from scoreboard import HERE, PAGE, RESULTS, board, in_place
+from scoreboard_table import NOTHING, OURS, against, by_strategy, mean_of
 
 from teachaugment.commands.compare import rows as kept
-from teachaugment.commands.compare.statistics import Group, summarize
+from teachaugment.commands.compare.statistics import Group
 from teachaugment.show.table import Table, markdown
 
 EQUAL = HERE / "results" / "equal-time"
@@ -110,7 +111,7 @@ def cell(group: Group) -> str:
     if not group.rows:
         return "–"
     epochs = next(iter(group.rows.values()))["settings"]["train.epochs"]
-    return f"{summarize([group])['strategies'][0]['mean']:.1f} ({epochs})"
+    return f"{mean_of(group):.1f} ({epochs})"
 
 
 if __name__ == "__main__":

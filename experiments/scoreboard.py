@@ -21,16 +21,14 @@ from typing import Any
 
 import yaml
 from scoreboard_picture import draw
+from scoreboard_table import TUNED, by_strategy, mean_of, section
 
 from teachaugment.commands.compare import rows as kept
-from teachaugment.commands.compare.statistics import Group, summarize
-from teachaugment.show.table import Table, markdown
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "scoreboard", HERE.parent / "docs" / "results.md"
 PICTURE = HERE.parent / "docs" / "images" / "scoreboard.png"
 BEGIN, END = "<!-- scoreboard: written by experiments/scoreboard.py -->", "<!-- end of the scoreboard -->"
-OURS, NOTHING, RIVAL = "adaptive", "none", "TrivialAugment"
 
 
 def main() -> None:
@@ -47,7 +45,7 @@ def main() -> None:
     drawn = draw({plan["settings"][name]["title"]: by_strategy(plan, rows) for name, rows in found.items()})
     if drawn is not None:
         drawn.save(PICTURE)
-    in_place(PAGE, BEGIN, END, section(plan, found))
+    in_place(PAGE, BEGIN, END, section(plan, found, f"images/{PICTURE.name}"))
 
 
 def board() -> dict[str, Any]:
@@ -65,74 +63,30 @@ def in_place(page: Path, begin: str, end: str, text: str) -> None:
 
 
 def train(plan: dict[str, Any], wanted: list[str], data: str, output: Path) -> None:
-    """First of all settings what matters most, then the rest."""
-    others = [name for name in plan["strategies"] if name not in plan["first"]]
-    for strategies in (plan["first"], others):
-        for name in wanted:
-            setting = plan["settings"][name]
-            chosen = ",".join(plan["strategies"][label] for label in strategies)
-            command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", chosen, "--jobs", "1"]
-            command += ["--seeds", str(setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
-            command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
-            subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    """First of all settings what matters most, then the rest; of RandAugment's magnitudes, on all seeds only the one
+    that is best in the test of the first."""
+    tuned = [label for label in plan["strategies"] if label.startswith(TUNED)]
+    others = [label for label in plan["strategies"] if label not in (*plan["first"], *tuned)]
+
+    def compare(name: str, labels: list[str], seeds: int | None = None) -> None:
+        setting = plan["settings"][name]
+        command = [sys.executable, "-m", "teachaugment", "compare", "--jobs", "1"]
+        command += ["--strategies", ",".join(plan["strategies"][label] for label in labels)]
+        command += ["--seeds", str(seeds or setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
+        command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    for name in wanted:
+        compare(name, plan["first"])
+    for name in wanted:
+        compare(name, tuned, seeds=1)
+        compare(name, [best_of_first_seed(plan, kept.read(RESULTS / f"{name}.jsonl")), *others])
 
 
-def section(plan: dict[str, Any], found: dict[str, list[kept.Row]]) -> str:
-    """What the finished runs say, as Markdown."""
-    rows, missing, dates, machines = [], [], set(), set()
-    for name, setting in plan["settings"].items():
-        dates |= {row["date"] for row in found[name]}
-        machines |= {row["machine"] for row in found[name]}
-        groups = by_strategy(plan, found[name])
-        if any(len(groups[label].rows) < setting["seeds"] for label in plan["strategies"]):
-            missing.append(setting["title"])
-        if groups[NOTHING].rows and groups[OURS].rows:
-            rows.append(row(setting["title"], groups))
-    header = ["setting", "none", "Cutout", "RandAugment, best of three", RIVAL, "TeachAugment", f"**{OURS}**"]
-    header += [f"{OURS} − none", f"{OURS} − {RIVAL}", "seeds"]
-    about = f"Test metric in percent; paired differences with 95 % intervals. {', '.join(sorted(machines))}; "
-    about += f"{min(dates)} to {max(dates)}." if dates else "nothing has been trained yet."
-    if missing:
-        about += f" Of {len(missing)} of the {len(plan['settings'])} settings not all runs are done yet."
-    table = markdown([Table("", header, rows, "")]).removeprefix("### \n\n").strip()
-    picture = f"![The means and intervals of this table](images/{PICTURE.name})"
-    return f"{table}\n\n{picture}\n\n{about}\n"
-
-
-def by_strategy(plan: dict[str, Any], found: list[kept.Row]) -> dict[str, Group]:
-    return {
-        label: Group(label, strategy, {row["seed"]: row for row in found if row["strategy"] == strategy})
-        for label, strategy in plan["strategies"].items()
-    }
-
-
-def row(title: str, groups: dict[str, Group]) -> list[str]:
-    there = {label: g for label, g in groups.items() if g.rows}
-    shared = set.intersection(*({*g.rows} for g in there.values()))  # seeds that all have
-    there = {label: Group(g.label, g.strategy, {seed: g.rows[seed] for seed in shared}) for label, g in there.items()}
-    ordered = [there[NOTHING], *(g for label, g in there.items() if label != NOTHING)]
-    means = {s["label"]: s for s in summarize(ordered)["strategies"]}
-    randaugment = [s for label, s in means.items() if label.startswith("RandAugment")]
-    best = max((s["mean"] for s in randaugment), default=None)
-
-    def mean(label: str) -> str:
-        return f"{means[label]['mean']:.1f}" if label in means else "–"
-
-    return [
-        title, mean(NOTHING), mean("Cutout"), "–" if best is None else f"{best:.1f}", mean(RIVAL), mean("TeachAugment"),
-        f"**{mean(OURS)}**", against(there, NOTHING), against(there, RIVAL), str(len(there[OURS].rows)),
-    ]  # fmt: skip
-
-
-def against(groups: dict[str, Group], other: str) -> str:
-    """How far the default is ahead of another strategy, in points."""
-    if other not in groups or not groups[other].rows:
-        return "–"
-    difference = summarize([groups[other], groups[OURS]])["strategies"][1]["difference"]
-    if difference is None:
-        return "–"
-    between = difference["interval"]
-    return f"{difference['mean']:+.1f}" + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
+def best_of_first_seed(plan: dict[str, Any], found: list[kept.Row]) -> str:
+    """The magnitude of RandAugment that is best in the test of seed 0."""
+    first = by_strategy(plan, [row for row in found if row["seed"] == 0])
+    return max((label for label in first if label.startswith(TUNED)), key=lambda label: mean_of(first[label]))
 
 
 if __name__ == "__main__":
