@@ -131,6 +131,7 @@ def state(
     from teachaugment.commands.paper import plan
 
     lines, reasons, counted = [], dict[str, list[str]](), set[str]()
+    longest = max(map(len, items))
     for item in items.values():
         whole, runs, rows = 0, 0, 0
         for place in item.places:
@@ -147,11 +148,10 @@ def state(
         left = sum(plan.estimated(task, done) for task in own)
         counted |= {task.key for task in own}
         last = duration(left / jobs) if left else "–"
-        lines.append(
-            [item.name, item.title, f"{whole} of {rows}", f"{runs} of {rows * len(item.seeds)}", str(len(own)), last]
-        )
+        name = f"{item.name:<{longest}}  {item.title}"
+        lines.append([name, f"{whole} of {rows}", f"{runs} of {rows * len(item.seeds)}", str(len(own)), last])
     total = sum(plan.estimated(task, done) for task in tasks if task.key in counted) / jobs
-    header = ["", "", "rows measured", "runs", "to train here", "takes"]
+    header = ["", "rows measured", "runs", "to train here", "takes"]
     told = [text([Table("The paper, measured: tables and figures", header, lines)]), ""]
     if total:
         told.append(f"All of it together, {len(counted)} runs: about {duration(total)}, {jobs} at a time.")
