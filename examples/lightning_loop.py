@@ -31,12 +31,13 @@ class Classifier(L.LightningModule):
 
     def training_step(self, batch, _):
         images, labels = batch
-        loss = cross_entropy(self.model(normalize(self.teach(images, labels))), labels)
+        self.output = self.model(normalize(self.teach(images, labels)))
+        loss = cross_entropy(self.output, labels)
         self.log("loss", loss, prog_bar=True)
         return loss
 
     def on_train_batch_end(self, outputs, batch, batch_idx) -> None:  # the optimiser has stepped
-        self.teach.step(*batch)
+        self.teach.step(*batch, output=self.output)
 
     def on_train_epoch_end(self) -> None:
         self.teach.end_epoch()

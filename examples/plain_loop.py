@@ -45,12 +45,13 @@ def main() -> None:
         model.train()
         for images, labels in loader:
             images, labels = images.to(device), labels.to(device)
-            loss = cross_entropy(model(normalize(teach(images, labels))), labels)  # was: model(normalize(images))
+            output = model(normalize(teach(images, labels)))  # was: model(normalize(images))
+            loss = cross_entropy(output, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
-            teach.step(images, labels)  # +
+            teach.step(images, labels, output=output)  # +
         teach.end_epoch()  # +
         print(f"epoch {epoch + 1:3d}  loss {loss.item():.3f}")
 

@@ -63,12 +63,12 @@ def fine_tune(args: argparse.Namespace, folder: Path) -> float:
         model.train()
         for images, labels in loader:
             images, labels = images.to(device), labels.to(device)
-            seen = teach(images, labels)  # +
-            loss = cross_entropy(model(prepare(seen)), labels)
+            output = model(prepare(teach(images, labels)))  # was: model(prepare(images))
+            loss = cross_entropy(output, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            teach.step(images, labels)  # +
+            teach.step(images, labels, output=output)  # +
         teach.end_epoch()  # +
         schedule.step(epoch + 1)
         print(f"epoch {epoch + 1:3d}  loss {loss.item():.3f}")

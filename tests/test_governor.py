@@ -26,17 +26,14 @@ def counts(share: float) -> torch.Tensor:
 
 def trained(total: int | None, plain: Mastered, augmented: Mastered, steps: int = 400) -> tuple[Governor, list[float]]:
     """A governor after a training, and the strength of each step."""
-    governor, batch, strengths = Governor(total), Batch(torch.rand(2, 3, 4, 4)), []
+    governor, strengths = Governor(total), []
 
-    def augment(given: Batch) -> Batch:
-        return given if governor.now == 0 else given.replace(label=torch.zeros(2))
-
-    def mastered(given: Batch) -> torch.Tensor:
-        share = plain if given.label is None else augmented
-        return counts(share(governor.progress, governor.now))
+    def ask() -> tuple[torch.Tensor, torch.Tensor]:
+        with_it = augmented if governor.now > 0 else plain
+        return tuple(counts(share(governor.progress, governor.now)) for share in (plain, with_it))
 
     for _ in range(total or steps):
-        governor.step(batch, augment, mastered)
+        governor.step(ask)
         strengths.append(governor.now)
     return governor, strengths
 
@@ -150,6 +147,102 @@ def test_numbers_of_the_papers_algorithm_are_refused_where_they_would_do_nothing
         TeachAugment(network(), num_classes=3, n_inner=2)
 
 
+def test_a_part_of_the_images_can_be_counted_on_their_own():
+    generator = torch.Generator().manual_seed(0)
+    scores, label, part = torch.rand(40, 3, generator=generator), torch.arange(40) % 3, torch.arange(40) < 13
+    torch.testing.assert_close(recall(scores, label, part), recall(scores[part], label[part]))
+    pixels, mask = torch.rand(6, 3, 4, 4, generator=generator), torch.randint(0, 3, (6, 4, 4), generator=generator)
+    mask[:, 0] = 255
+    torch.testing.assert_close(recall(pixels, mask, part[10:16]), recall(pixels[:3], mask[:3]))
+
+
+def test_outputs_that_are_shown_spare_the_target_the_questions():
+    """The same outputs and labels, plain and augmented apart, as the target trained on them."""
+    asked, shown = network(), network()
+    x, y = data()
+    teach = TeachAugment(shown, num_classes=3, total_steps=200)
+    teach.governor.strength = 0.5
+    calls = []
+    shown.register_forward_hook(lambda *_: calls.append(1))
+    output = shown(teach(x, y))
+    plain = teach.given
+    assert 0 < int(plain.sum()) < len(x)
+    teach.step(x, y, output=output)
+    assert len(calls) == 1
+    right = output.argmax(1) == y
+    for kind, part in enumerate((plain, ~plain)):
+        assert float(teach.governor.counts[kind, 0].sum()) == int(right[part].sum())
+        assert float(teach.governor.counts[kind, 1].sum()) == int(part.sum())
+    asking = TeachAugment(asked, num_classes=3, total_steps=200)
+    asked.register_forward_hook(lambda *_: calls.append(1))
+    asking.step(x, y)
+    assert len(calls) == 2
+
+
+def test_outputs_of_other_images_are_refused():
+    model = network()
+    teach, (x, y) = TeachAugment(model, num_classes=3, total_steps=200), data()
+    teach.governor.strength = 0.5
+    output = model(teach(x, y))
+    with pytest.raises(UserError, match="gave 24 images; these are 8"):
+        teach.step(x[:8], y[:8], output=output[:8])
+    pixels = TeachAugment(nn.Conv2d(3, 4, 1), total_steps=200)
+    with pytest.raises(UserError, match="with masks, teach"):
+        pixels.step(Batch(x, mask=torch.zeros(24, 8, 8).long()), output=output)
+    assert teach.steps == pixels.steps == 0
+
+
+def test_masks_are_counted_pixel_by_pixel():
+    torch.manual_seed(0)
+    model, x = nn.Conv2d(3, 4, 1), data()[0]
+    batch = Batch(x, mask=torch.randint(0, 4, (24, 8, 8)))
+    teach = TeachAugment(model, total_steps=200)
+    teach.governor.strength = 0.5
+    made = teach.augment(batch)
+    output = model(made.image)
+    teach.observe(output, made)
+    teach.step(batch)
+    known, right = made.mask != 255, output.argmax(1) == made.mask
+    for kind, part in enumerate((made.plain, ~made.plain)):
+        assert float(teach.governor.counts[kind, 1].sum()) == int(known[part].sum())
+        assert float(teach.governor.counts[kind, 0].sum()) == int((right & known)[part].sum())
+
+
+def test_mixed_images_are_not_counted():
+    teach, (x, y) = TeachAugment(network(), num_classes=3, total_steps=200), data()
+    teach.observe(torch.rand(24, 3), Batch(x, nn.functional.one_hot(y, 3).float()))
+    assert teach.governor.seen is None
+
+
+def test_a_loop_that_shows_its_outputs_opens_and_resumes_exactly():
+    def shown(teach: TeachAugment, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
+        x, y = data()
+        strengths = []
+        for _ in range(steps):
+            output = model(teach(x, y))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(output, y).backward()
+            optimizer.step()
+            teach.step(x, y, output=output)
+            strengths.append(teach.strength)
+        return strengths
+
+    def made() -> tuple[TeachAugment, nn.Module, torch.optim.Optimizer]:
+        model = network()
+        return TeachAugment(model, num_classes=3, total_steps=900), model, torch.optim.SGD(model.parameters(), 0.05)
+
+    whole = made()
+    strengths = shown(*whole, 401)
+    assert max(strengths) > 0.2
+    first, second = made(), made()
+    shown(*first, 202)  # between two measurements
+    assert first[0].governor.seen is not None
+    second[0].load_state_dict(copy.deepcopy(first[0].state_dict()))
+    for mine, its in zip(second[1:], first[1:], strict=True):
+        mine.load_state_dict(copy.deepcopy(its.state_dict()))
+    assert shown(*second, 199) == strengths[202:]
+
+
 def test_every_cross_entropy_goes_by_the_recall_of_classes():
     weighted = nn.CrossEntropyLoss(weight=torch.ones(4), reduction="sum")
     smoothed = partial(F.cross_entropy, label_smoothing=0.1)
@@ -164,5 +257,5 @@ def test_a_loss_of_your_own_says_itself_how_much_is_mastered():
     teach = TeachAugment(model, loss=lambda output, y: ((output[:, 0] - y) ** 2).mean(), total_steps=50)
     x = torch.zeros(8, 3, 8, 8)
     with torch.no_grad():
-        far, near = (float(teach.mastered(Batch(x, y))[0]) for y in (torch.full((8,), 9.0), model(x)[:, 0]))
+        far, near = (float(teach.examiner.mastered(Batch(x, y))[0]) for y in (torch.full((8,), 9.0), model(x)[:, 0]))
     assert far < 1e-6 and near == 1

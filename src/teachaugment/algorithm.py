@@ -21,9 +21,10 @@ In a loop, the one as the other:
 
     teach = TeachAugment(model, num_classes=10, normalize=normalize, total_steps=epochs * len(loader))
     for images, labels in loader:                                    # float images in [0, 1]
-        loss = cross_entropy(model(normalize(teach(images, labels))), labels)
+        output = model(normalize(teach(images, labels)))
+        loss = cross_entropy(output, labels)
         optimizer.zero_grad(); loss.backward(); optimizer.step()     # lines 6-8: the target
-        teach.step(images, labels)                                   # lines 3-5: the teacher; 10-12: the augmenter
+        teach.step(images, labels, output=output)                    # lines 3-5: the teacher; 10-12: the augmenter
     teach.end_epoch()                                                # after each epoch: experience replay
 """
 
@@ -33,7 +34,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import torch
@@ -47,8 +47,8 @@ from teachaugment.governor import Governor
 from teachaugment.hyperparameters import Hyperparameters, check_arguments
 from teachaugment.judging import Cut, judge
 from teachaugment.losses import Loss, color_distance, cross_entropy, default_target_loss, known_loss, smoothing_of
-from teachaugment.mastery import Mastery, default_mastery
-from teachaugment.networks import Forward, as_it_trains, each_output, evaluating, frozen_like, in_32_bits, unwrap
+from teachaugment.mastery import Examiner, Mastery, default_mastery, of_last_call
+from teachaugment.networks import Forward, each_output, frozen_like, in_32_bits, unwrap
 from teachaugment.objectives.passes import Objective
 from teachaugment.objectives.teachaugment import teach_augment
 from teachaugment.policy.policy import Policy
@@ -118,7 +118,8 @@ class TeachAugment:
         self.normalize, self.forward = normalize or nn.Identity(), forward or each_output
         self.color_space = self.normalize if h.color_space == "normalized" else nn.Identity()
         self.objective, self.loss = objective, known_loss(loss)
-        self.mastery = mastery or default_mastery(loss)
+        examiner = partial(Examiner, self.target, mastery or default_mastery(loss), self._normalized, self.forward)
+        self.examiner = None if self.governor is None else examiner(self.governor)
         self.target_loss = target_loss or (
             default_target_loss(loss, h.non_saturating, h.smoothing) if self.learns else self.loss
         )
@@ -128,6 +129,7 @@ class TeachAugment:
         self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
+        self.given: Tensor | None = None  # which images of the last call were left as they are
         distributed.broadcast_(*(view.augmenter for view in self.views), self.teacher.model)
 
     @property
@@ -144,6 +146,7 @@ class TeachAugment:
         """Images for the target's next update, augmented, still in [0, 1]: ``teach(images, labels)``, or with several
         views ``teach(first, second)``, which returns as many."""
         batch = self.augment(self.as_batch(images, labels, *more))
+        self.given = batch.plain
         return (batch.image, *batch.others) if batch.others else batch.image
 
     @torch.no_grad()
@@ -167,21 +170,35 @@ class TeachAugment:
         """Of the coming step's augmentation: 1 unless it is governed."""
         return 1.0 if self.governor is None else self.governor.now
 
+    def observe(self, output: Any, seen: Batch) -> None:
+        """What the target says in its own update about images that ``augment`` gave, normalised: the strength goes by
+        it, and ``step`` need not ask."""
+        if self.examiner is not None:
+            self.examiner.observe(output, seen)
+
     def step(
-        self, images: Tensor | Batch, labels: Tensor | None = None, *more: Tensor, permit: Permit | None = None
+        self,
+        images: Tensor | Batch,
+        labels: Tensor | None = None,
+        *more: Tensor,
+        output: Any = None,
+        permit: Permit | None = None,
     ) -> dict[str, Tensor] | None:
         """To be called after each update of the target with the images it was updated on, before augmentation; or,
         where the augmenter is ``due``, with other ones, as in line 10.
 
         Updates the teacher (lines 3-5), the strength, and every n_inner calls an augmenter that learns (lines 10-12).
         Returns what that measured, as tensors on the device, or None when there was none. ``permit`` is asked before
-        the augmenter is updated, with what was measured, and may refuse.
+        the augmenter is updated, with what was measured, and may refuse. ``output`` is what the target said, in its
+        update, about the images that ``teach(images, labels)`` gave last: see ``observe``.
         """
         batch, due = images if isinstance(images, Batch) else self.as_batch(images, labels, *more), self.due
         self._each(batch)  # complains before anything is updated
+        if output is not None:
+            self.observe(output, of_last_call(batch, self.given))
         self.teacher.update(self.target)
-        if self.governor is not None:
-            self.governor.step(batch, self.augment, self.mastered)
+        if self.examiner is not None:
+            self.examiner.step(batch, self.augment)
         self.steps += 1
         measured = None
         if due:
@@ -194,15 +211,6 @@ class TeachAugment:
     def due(self) -> bool:
         """Whether the coming step updates the augmenter: not while its strength is zero."""
         return self.learns and self.strength > 0 and (self.steps + 1) % self.hyperparameters.n_inner == 0
-
-    @torch.no_grad()
-    def mastered(self, batch: Batch) -> Tensor:
-        """How much of a batch the target gets right, [right or seen, classes]: what the governor goes by."""
-        seen = self._normalized(batch)
-        with as_it_trains(self.target) if len(batch) > 1 else evaluating(self.target):
-            output = self.forward(self.target, seen)
-        with in_32_bits(self.device):
-            return self.mastery(output, seen.truth)
 
     def update_augmenter(self, batch: Batch, permit: Permit | None = None) -> dict[str, Tensor] | None:
         """Lines 11 and 12: one step of gradient ascent on Eq. 1 minus the colour distance, and what it measured."""
@@ -277,28 +285,11 @@ class TeachAugment:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""
-        return {
-            **self.views[0].describe(),
-            **dict(chain.from_iterable(view.state(k).items() for k, view in enumerate(self.views))),
-            "optimizer": self.optimizer.state_dict(),
-            "teacher": self.teacher.state_dict(),
-            "seed": self.seed,
-            "steps": self.steps,
-            "epochs": self.epochs,
-            **({} if self.governor is None else {"governor": self.governor.state_dict()}),
-        }
+        return states.state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """All of a state, or nothing of one that does not fit."""
-        states.check(state, self.views, self.optimizer, self.teacher, self.governor)
-        for k, view in enumerate(self.views):
-            view.load_state(k, state)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.teacher.load_state_dict(state["teacher"])
-        if self.governor is not None:
-            self.governor.load_state_dict(state["governor"], self.device)
-        self.seed, self.steps, self.epochs = state["seed"], state["steps"], state["epochs"]
-        self.draws.clear()
+        states.load(self, state)
 
     def _each(self, batch: Batch) -> list[tuple[View, Batch]]:
         """Each view with its images, which have been checked."""

@@ -1,8 +1,8 @@
 """How strong the augmentation may be: found while the target trains, from how well it masters its training images.
 
-Mastery is the share of the training images that the target recognises, the mean of the classes; a few of them are
-looked at now and then, as they are and as they are augmented at the moment. The strength rises while both hold, and
-falls otherwise:
+Mastery is the share of the training images that the target recognises, the mean of the classes. It is counted in the
+target's own updates, in which some images are augmented and some are not; where that cannot be, the target is asked
+about a few images now and then. The strength rises while both hold, and falls otherwise:
 
     1.  of the augmented images the target masters nearly as many as of the plain ones (``RATIO``);
     2.  of the plain ones it masters as many as may be asked of it at this point of the training (``ASKED``).
@@ -20,17 +20,16 @@ import torch
 from torch import Tensor
 
 from teachaugment import distributed
-from teachaugment.batch import Batch
 
 RATIO = 0.9  # of the plain images' mastery that the augmented ones must reach
-ASKED = 0.9  # of the plain images at the end of the training; before it, this times the root of its progress
-MARGIN = 0.05  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
+ASKED = 0.8  # of the plain images at the end of the training; before it, this times the root of its progress
+MARGIN = 0.1  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
 RISE = 0.3  # of the training, in which the strength rises from 0 to 1 at full pace
 FALL = 1.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
-IMAGES = 16  # that a measurement looks at
+IMAGES = 16  # that the target is asked about, where it has to be asked
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
 LONG_EVERY, LONG_MEASUREMENTS = 16, 400  # and as many as this where it has far more
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
@@ -49,6 +48,7 @@ class Governor:
         self.every = steps_between(self.total)
         self.strength, self.steps = 0.0, 0
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
+        self.seen: Tensor | None = None  # the same, counted in the target's updates since the last measurement
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
         self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
 
@@ -61,18 +61,24 @@ class Governor:
         """The strength of the coming step."""
         return self.strength * (min(1.0, (1 - self.progress) / FINISH) if self.finishes else 1.0)
 
-    def step(self, batch: Batch, augment: Callable[[Batch], Batch], mastered: Callable[[Batch], Tensor]) -> None:
-        """After each update of the target: now and then, see how well it masters some of the images that it was updated
-        on, as they were before augmentation and augmented anew."""
+    def count(self, plain: Tensor, augmented: Tensor) -> None:
+        """What was mastered in an update of the target, [right or seen, classes] each."""
+        fresh = torch.stack([plain, augmented])
+        self.seen = fresh if self.seen is None else self.seen + fresh
+
+    def step(self, ask: Callable[[], tuple[Tensor, Tensor]]) -> None:
+        """After each update of the target: now and then, take what has been counted since the last time. If that is
+        nothing, ``ask`` the target, which gives the same as ``count`` takes."""
         if self.steps % self.every == 0:
-            few = batch[:IMAGES]
-            augmented, plain = augment(few), mastered(few)
-            self.observe(plain, plain if augmented is few else mastered(augmented))
+            if self.seen is None:
+                self.count(*ask())
+            self.measure()
         self.steps += 1
 
-    def observe(self, plain: Tensor, augmented: Tensor) -> None:
-        """Take a measurement, [right or seen, classes] each, and decide by the one before: no device is waited for."""
-        fresh = torch.stack([plain, augmented])
+    def measure(self) -> None:
+        """Add what was counted to the running mean, and decide by how that was before: no device is waited for."""
+        fresh, self.seen = self.seen, None
+        assert fresh is not None
         distributed.sum_([fresh])
         self.counts = fresh if self.counts is None else MEMORY * self.counts + fresh
         if self.coming is not None:
@@ -104,13 +110,16 @@ class Governor:
             "strength": self.strength,
             "steps": self.steps,
             "counts": self.counts,
+            "seen": self.seen,
             "coming": coming,
             "mastery": list(self.mastery),
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
         self.strength, self.steps = state["strength"], state["steps"]
-        self.counts = None if state["counts"] is None else state["counts"].to(device)
+        self.counts, self.seen = (
+            None if found is None else found.to(device) for found in (state["counts"], state.get("seen"))
+        )
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
         self.mastery = (plain, augmented)

@@ -1,28 +1,34 @@
-"""Measures of mastery, for the governor: how much of what it is shown the target gets right.
+"""Mastery, for the governor: how much of what it is shown the target gets right.
 
-Each takes an output and what is true, as a loss does, and returns counts [right or seen, classes].
+A measure takes an output and what is true, as a loss does, and returns counts [right or seen, classes].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from teachaugment.batch import IGNORE
+from teachaugment.batch import IGNORE, Batch
+from teachaugment.errors import UserError
+from teachaugment.governor import IMAGES, Governor
 from teachaugment.losses import Loss, main_head, smoothing_of
+from teachaugment.networks import Forward, as_it_trains, evaluating, in_32_bits
 
 Mastery = Callable[[Any, Any], Tensor]
 
 
-def recall(output: Any, truth: Tensor) -> Tensor:
-    """Of class scores: how many images, or pixels of masks, are recognised in each class."""
+def recall(output: Any, truth: Tensor, images: Tensor | None = None) -> Tensor:
+    """Of class scores: how many images, or pixels of masks, are recognised in each class; of some images ([B] bool)."""
     scores = main_head(output)
     found, label = scores.argmax(1).flatten(), (truth.argmax(1) if truth.is_floating_point() else truth).flatten()
     known = label != IGNORE if truth.ndim > 2 else torch.ones_like(label, dtype=torch.bool)
     label = label.masked_fill(~known, 0)
+    if images is not None:
+        known = known & images.repeat_interleave(len(known) // max(1, len(images)))
     counted = torch.stack([(found == label) & known, known]).to(torch.float32)
     return counted.new_zeros(2, scores.shape[1]).scatter_add(1, label.expand(2, -1), counted)
 
@@ -42,3 +48,64 @@ def default_mastery(loss: Loss) -> Mastery:
     right; any other loss says itself how much is left to lose."""
     of_classes = smoothing_of(loss) is not None or (isinstance(loss, nn.CrossEntropyLoss) and loss.ignore_index < 0)
     return recall if of_classes else likelihood(loss)
+
+
+def of_last_call(batch: Batch, plain: Tensor | None) -> Batch:
+    """The images and labels of ``teach.step(images, labels, output=output)`` with what was left as it is of those that
+    ``teach(images, labels)`` gave last."""
+    if batch.mask is not None or batch.boxes is not None:
+        raise UserError("output= is for labels of images; with masks, teach.observe(output, made) takes what was made")
+    if plain is not None and len(plain) != len(batch):
+        raise UserError(
+            f"output= belongs to the last call of teach(images, labels), which gave {len(plain)} images; these are "
+            f"{len(batch)}; leave it out, or call teach.observe for each part"
+        )
+    return batch.replace(plain=plain)
+
+
+@dataclass
+class Examiner:
+    """Tells the governor what the target masters.
+
+    The recall of classes is counted in the target's own updates, among the images that the augmentation has left as
+    they are and among the others: as they are trained on, and for nothing. Anything else, or outputs that nobody has
+    shown, means to ask the target about a few images now and then.
+    """
+
+    target: nn.Module
+    mastery: Mastery
+    normalized: Callable[[Batch], Batch]
+    forward: Forward
+    governor: Governor
+
+    @torch.no_grad()
+    def observe(self, output: Any, seen: Batch) -> None:
+        """Count what is mastered in an update of the target."""
+        changed = self.governor.now > 0
+        if self.mastery is not recall or seen.truth.is_floating_point() or (changed and seen.plain is None):
+            return  # of mixed images nobody can say what is right
+        with in_32_bits(seen.image.device):
+            if not changed or seen.plain is None:
+                plain = augmented = recall(output, seen.truth)
+            else:
+                plain, augmented = (recall(output, seen.truth, images) for images in (seen.plain, ~seen.plain))
+        self.governor.count(plain, augmented)
+
+    def step(self, batch: Batch, augment: Callable[[Batch], Batch]) -> None:
+        """After each update of the target, with its images before augmentation."""
+
+        def ask() -> tuple[Tensor, Tensor]:
+            few = batch[:IMAGES]
+            augmented, plain = augment(few), self.mastered(few)
+            return plain, plain if augmented is few else self.mastered(augmented)
+
+        self.governor.step(ask)
+
+    @torch.no_grad()
+    def mastered(self, batch: Batch) -> Tensor:
+        """How much of a batch the target gets right, [right or seen, classes]."""
+        seen = self.normalized(batch)
+        with as_it_trains(self.target) if len(batch) > 1 else evaluating(self.target):
+            output = self.forward(self.target, seen)
+        with in_32_bits(batch.image.device):
+            return self.mastery(output, seen.truth)

@@ -1,9 +1,10 @@
-"""A state of TeachAugment is looked at before anything is loaded from it: all of it is loaded, or nothing."""
+"""The state of TeachAugment. It is looked at before anything is loaded from it: all of it is loaded, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,11 +14,39 @@ from teachaugment.governor import Governor
 from teachaugment.teachers import EMATeacher, Teacher
 from teachaugment.view import View, state_names
 
+if TYPE_CHECKING:
+    from teachaugment.algorithm import TeachAugment
+
 MOST_SNAPSHOTS = 10**6
 
 
 class DoesNotFit(UserError, ValueError):
     """A state of something else."""
+
+
+def state_of(teach: TeachAugment) -> dict[str, Any]:
+    return {
+        **teach.views[0].describe(),
+        **dict(chain.from_iterable(view.state(k).items() for k, view in enumerate(teach.views))),
+        "optimizer": teach.optimizer.state_dict(),
+        "teacher": teach.teacher.state_dict(),
+        "seed": teach.seed,
+        "steps": teach.steps,
+        "epochs": teach.epochs,
+        **({} if teach.governor is None else {"governor": teach.governor.state_dict()}),
+    }
+
+
+def load(teach: TeachAugment, state: dict[str, Any]) -> None:
+    check(state, teach.views, teach.optimizer, teach.teacher, teach.governor)
+    for k, view in enumerate(teach.views):
+        view.load_state(k, state)
+    teach.optimizer.load_state_dict(state["optimizer"])
+    teach.teacher.load_state_dict(state["teacher"])
+    if teach.governor is not None:
+        teach.governor.load_state_dict(state["governor"], teach.device)
+    teach.seed, teach.steps, teach.epochs = state["seed"], state["steps"], state["epochs"]
+    teach.draws.clear()
 
 
 def check(
@@ -54,8 +83,10 @@ def _check_governor(saved: Mapping[str, Any]) -> None:
         pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(x, float) for x in value)
         if not (optional and value is None) and not pair:
             raise DoesNotFit(f"governor.{name} is missing in the state, or is no pair of numbers")
-    if (counts := saved.get("counts")) is not None:
-        _shape(counts, (2, 2, counts.shape[-1] if isinstance(counts, Tensor) and counts.ndim else 0), "governor.counts")
+    for name in ("counts", "seen"):
+        if (counts := saved.get(name)) is not None:
+            classes = counts.shape[-1] if isinstance(counts, Tensor) and counts.ndim else 0
+            _shape(counts, (2, 2, classes), f"governor.{name}")
 
 
 def _mapping(found: Any, name: str) -> Mapping[str, Any]:

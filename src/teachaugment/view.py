@@ -43,7 +43,8 @@ class View:
         draw = self.augmenter.sample(len(batch), batch.label, generator, snapshots)
         if strength < 1:
             draw = self.augmenter.weakened(draw, strength)
-        return self.augmenter.warp(self.augmenter.color(batch, draw), draw)
+        made = self.augmenter.warp(self.augmenter.color(batch, draw), draw)
+        return made.replace(plain=self.augmenter.unchanged(draw))
 
     def policy(self, snapshots: bool = False, classes: Sequence[str] | None = None, **about: Any) -> Policy:
         """A copy, frozen; ``snapshots`` takes the replay along. Without a context it has no classes."""

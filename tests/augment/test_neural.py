@@ -242,3 +242,12 @@ def test_settings_describe_an_augmenter_of_the_same_shape():
     twin = NeuralAugmenter(**augmenter.describe())
     twin.load_state_dict(augmenter.state_dict())
     assert twin.settings == augmenter.settings
+
+
+def test_a_draw_tells_which_images_it_leaves_as_they_are():
+    augmenter, given = trained(), Batch(torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        draw = augmenter.weakened(augmenter.sample(64, None, torch.Generator().manual_seed(1)), 0.5)
+        made = augmenter.warp(augmenter.color(given, draw), draw)
+    same = (made.image - given.image).abs().flatten(1).amax(1) < 1e-6
+    assert 4 < int(same.sum()) < 32 and torch.equal(augmenter.unchanged(draw), same)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from teachaugment.augment import one_operation
-from teachaugment.augment.one_operation import COLORS, COUNT, FIRST_MOVE, MOVES, Draw, OneOperation, where
+from teachaugment.augment.one_operation import COLORS, COUNT, FIRST_MOVE, MOVES, PLAIN, Draw, OneOperation, where
 from teachaugment.batch import IGNORE, Batch
 
 NAMES = ["nothing", *(operation.name for operation in (*COLORS, *MOVES))]
@@ -44,11 +44,21 @@ def test_masks_follow_moves_and_nothing_else(number):
         assert float((again == made.mask)[known].float().mean()) > 0.95
 
 
-def test_all_operations_come_equally_often_with_either_sign():
+def test_all_operations_come_equally_often_with_either_sign_and_an_eighth_of_the_images_is_left_alone():
     draw = OneOperation().sample(28_000, None, torch.Generator().manual_seed(0))
     share = torch.bincount(draw.operation, minlength=COUNT) / 28_000
-    assert (share - 1 / COUNT).abs().max() < 0.01
+    assert share[0] == pytest.approx(PLAIN, abs=0.01)
+    assert (share[1:] - (1 - PLAIN) / (COUNT - 1)).abs().max() < 0.01
     assert abs(float(draw.strength.mean())) < 0.03 and set(draw.strength.unique().tolist()) == {-1.0, 1.0}
+
+
+def test_a_draw_tells_which_images_it_leaves_as_they_are():
+    augmenter, given = OneOperation(), batch(200)
+    draw = augmenter.weakened(augmenter.sample(200, None, torch.Generator().manual_seed(0)), 0.8)
+    made, plain = augmenter.warp(augmenter.color(given, draw), draw), augmenter.unchanged(draw)
+    same = (made.image == given.image).flatten(1).all(1) & (made.mask == given.mask).flatten(1).all(1)
+    assert 10 < int(plain.sum()) < 50 and same[plain].all()
+    assert float(same[~plain].float().mean()) < 0.05  # solarizing a dark image changes nothing
 
 
 def test_each_image_gets_its_own_operation_as_if_it_were_alone():

@@ -63,6 +63,10 @@ class Augmenter(nn.Module):
         """The same draw, scaled towards no change: as often, but less."""
         raise NotImplementedError
 
+    def unchanged(self, draw: Any) -> Tensor | None:
+        """[B] bool: the images that a draw leaves as they are; None, if that cannot be told from the draw."""
+        return None
+
     def matrix(self, draw: Any, size: tuple[int, int]) -> Tensor:
         """The warp as [B, 2, 3] in coordinates from -1 to 1, of images of this height and width, if it is affine."""
         raise NotImplementedError

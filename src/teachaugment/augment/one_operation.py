@@ -27,6 +27,7 @@ LEFT_OUT = (operations.invert, operations.sample_pairing, operations.flip)
 COLORS = tuple(operation for operation in COLOR if operation.function not in LEFT_OUT)
 MOVES = tuple(operation for operation in AFFINE if operation.function not in LEFT_OUT)
 ALL_OR_NOTHING = (operations.auto_contrast, operations.equalize)  # a weaker one is a mixture with the image
+PLAIN = 1 / 8  # of the images stay as they are, so that it is known how well the network masters plain ones
 FIRST_COLOR, FIRST_MOVE, COUNT = 1, 1 + len(COLORS), 1 + len(COLORS) + len(MOVES)  # number 0 changes nothing
 
 
@@ -52,12 +53,16 @@ class OneOperation(Augmenter):
         return self.place.device
 
     def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Draw:
-        number = torch.randint(COUNT, (n,), device=self.device, generator=generator)
+        number = torch.randint(FIRST_COLOR, COUNT, (n,), device=self.device, generator=generator)
+        number = number.masked_fill(torch.rand(n, device=self.device, generator=generator) < PLAIN, 0)
         sign = torch.randint(2, (n,), device=self.device, generator=generator, dtype=torch.float32) * 2 - 1
         return Draw(number, sign)
 
     def weakened(self, draw: Draw, strength: float) -> Draw:
         return draw._replace(strength=draw.strength * strength)
+
+    def unchanged(self, draw: Draw) -> Tensor:
+        return draw.operation == 0
 
     def color(self, batch: Batch, draw: Draw) -> Batch:
         return batch.replace(image=in_full_precision(colored, batch.image, draw, torch.float32))

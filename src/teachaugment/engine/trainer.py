@@ -115,6 +115,7 @@ class Trainer:
                 prepared.append(self.task.before(part, self.generator))
                 seen = self.task.after(self.strategy.augment(prepared[-1]), self.generator)
                 output = self.task.forward(self.network, seen)
+                self.strategy.observe(output, seen)
                 loss = self.task.loss(output, seen)
                 if (term := self.strategy.loss(output, seen)) is not None:
                     loss = loss + term

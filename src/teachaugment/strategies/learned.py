@@ -92,6 +92,10 @@ class Learned(Strategy):
     def augment(self, batch: Batch) -> Batch:
         return batch if self.waits else self.teach.augment(batch)
 
+    def observe(self, output: Any, seen: Batch) -> None:
+        if not self.waits:
+            self.teach.observe(output, seen)
+
     @property
     def due(self) -> bool:
         return self.teach.due and not self.waits

@@ -70,6 +70,9 @@ class Strategy:
         """Images in [0, 1] to images in [0, 1], for an update of the target."""
         return batch
 
+    def observe(self, output: Any, seen: Batch) -> None:
+        """What the target says in its own update about what ``augment`` gave, after the task's last augmentations."""
+
     def loss(self, output: Any, seen: Batch) -> Tensor | None:
         """A further term of the target's loss."""
         return None

@@ -19,7 +19,6 @@ from teachaugment.commands.bench.objects import (
     training_step,
 )
 from teachaugment.commands.bench.plan import Plan
-from teachaugment.governor import UNKNOWN, steps_between
 from teachaugment.models import create
 
 # n_inner, and the share of the batch for the augmenter's update
@@ -52,12 +51,16 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
         teach.step(batch)
 
     governed = {name: make_governed(target, strength, device) for name, strength in ADAPTIVE.items()}
+    augmented_by = {name: each.augment(batch) for name, each in governed.items()}
+    with torch.no_grad():
+        output = target(teach.normalize(batch.image))
 
     def see_mastery(name: str) -> None:
-        governor = governed[name].governor
-        assert governor is not None
-        governor.steps = 0  # a step with a measurement
-        governor.step(batch, governed[name].augment, governed[name].mastered)
+        with_default = governed[name]
+        assert with_default.governor is not None and with_default.examiner is not None
+        with_default.governor.steps = 0  # a step with a measurement
+        with_default.observe(output, augmented_by[name])
+        with_default.examiner.step(batch, with_default.augment)
 
     parts = {
         "plain": plain,
@@ -115,8 +118,8 @@ def measure(plan: Plan, model: str, device: torch.device) -> dict[str, Any]:
 
 def cost_of_adaptive(one: Round, name: str) -> float:
     """Times a plain training, from the parts that the default adds to a step: a few hundredths, which whole steps would
-    hide in their noise. What is mastered is seen as often as in a training of unknown length."""
+    hide in their noise."""
     draw, see, teacher, plain = (
         statistics.fmean(one[case]) for case in (f"{name}: draw", f"{name}: see", "teacher", "plain")
     )
-    return 1 + (draw + teacher + see / steps_between(UNKNOWN)) / plain
+    return 1 + (draw + teacher + see) / plain
