@@ -12,15 +12,13 @@ slower has the scoreboard's rows here too. ``equal_time`` in ``scoreboard.yaml``
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from scoreboard import HERE, PAGE, RESULTS, board, in_place
+from scoreboard import HERE, PAGE, RESULTS, board, in_place, run_compare
 from scoreboard_table import NOTHING, OURS, against, by_strategy, mean_of
 
 from teachaugment.commands.compare import rows as kept
@@ -46,15 +44,15 @@ def main() -> None:
 
 def train(plan: dict[str, Any], name: str, data: str, output: Path) -> None:
     setting = plan["settings"][name]
-    flags = shlex.split(setting["flags"].format(data=data))
+    flags = shlex.split(setting["flags"].format(data="."))
     budget = budgets(plan, name)
     for label, epochs in budget.items():
         if epochs == budget[NOTHING]:
             continue
-        command = [sys.executable, "-m", "teachaugment", "compare", "--strategies", plan["strategies"][label]]
-        command += ["--jobs", "1", "--seeds", str(setting["seeds"]), *with_epochs(flags, epochs)]
-        command += ["--results", str(EQUAL / f"{name}.jsonl"), "--output", str(output / f"{name}-{label}")]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        command = ["--strategies", plan["strategies"][label]]
+        command += ["--seeds", str(setting["seeds"]), *with_epochs(flags, epochs)]
+        command += ["--results", str(EQUAL / f"{name}.jsonl"), "--output", str(output.resolve() / f"{name}-{label}")]
+        run_compare(command, data)
 
 
 def with_epochs(flags: list[str], epochs: int) -> list[str]:

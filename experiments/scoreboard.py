@@ -70,17 +70,22 @@ def train(plan: dict[str, Any], wanted: list[str], data: str, output: Path) -> N
 
     def compare(name: str, labels: list[str], seeds: int | None = None) -> None:
         setting = plan["settings"][name]
-        command = [sys.executable, "-m", "teachaugment", "compare", "--jobs", "1"]
-        command += ["--strategies", ",".join(plan["strategies"][label] for label in labels)]
-        command += ["--seeds", str(seeds or setting["seeds"]), *shlex.split(setting["flags"].format(data=data))]
-        command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output / name)]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        command = ["--strategies", ",".join(plan["strategies"][label] for label in labels)]
+        command += ["--seeds", str(seeds or setting["seeds"]), *shlex.split(setting["flags"].format(data="."))]
+        command += ["--results", str(RESULTS / f"{name}.jsonl"), "--output", str(output.resolve() / name)]
+        run_compare(command, data)
 
     for name in wanted:
         compare(name, plan["first"])
     for name in wanted:
         compare(name, tuned, seeds=1)
         compare(name, [best_of_first_seed(plan, kept.read(RESULTS / f"{name}.jsonl")), *others])
+
+
+def run_compare(flags: list[str], data: str) -> None:
+    """In the folder of the data, so that rows name no folder and are the same wherever the data are."""
+    command = [sys.executable, "-m", "teachaugment", "compare", "--jobs", "1", *flags]
+    subprocess.run(command, check=True, cwd=data, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def best_of_first_seed(plan: dict[str, Any], found: list[kept.Row]) -> str:
