@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 from scoreboard_picture import draw
-from scoreboard_table import TUNED, by_strategy, mean_of, section
+from scoreboard_table import OURS, TUNED, by_strategy, mean_of, section
 
 from teachaugment.commands.compare import rows as kept
 
@@ -42,7 +42,8 @@ def main() -> None:
         wanted = arguments.only.split(",") if arguments.only else list(plan["settings"])
         train(plan, wanted, arguments.data, Path(arguments.output))
     found = {name: kept.read(RESULTS / f"{name}.jsonl") for name in plan["settings"]}
-    drawn = draw({plan["settings"][name]["title"]: by_strategy(plan, rows) for name, rows in found.items()})
+    groups = {plan["settings"][name]["title"]: by_strategy(plan, rows) for name, rows in found.items()}
+    drawn = draw({title: each for title, each in groups.items() if each[OURS].rows})
     if drawn is not None:
         drawn.save(PICTURE)
     in_place(PAGE, BEGIN, END, section(plan, found, f"images/{PICTURE.name}"))
