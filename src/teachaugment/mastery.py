@@ -81,14 +81,16 @@ class Examiner:
     @torch.no_grad()
     def observe(self, output: Any, seen: Batch) -> None:
         """Count what is mastered in an update of the target."""
-        changed = self.governor.now > 0
-        if self.mastery is not recall or seen.truth.is_floating_point() or (changed and seen.plain is None):
-            return  # of mixed images nobody can say what is right
+        changed, truth = self.governor.now > 0, seen.truth
+        if self.mastery is not recall or not isinstance(truth, Tensor) or truth.is_floating_point():
+            return  # there are no classes, or images of several, of which nobody can say what is right
+        if changed and seen.plain is None:
+            return
         with in_32_bits(seen.image.device):
             if not changed or seen.plain is None:
-                plain = augmented = recall(output, seen.truth)
+                plain = augmented = recall(output, truth)
             else:
-                plain, augmented = (recall(output, seen.truth, images) for images in (seen.plain, ~seen.plain))
+                plain, augmented = (recall(output, truth, images) for images in (seen.plain, ~seen.plain))
         self.governor.count(plain, augmented)
 
     def step(self, batch: Batch, augment: Callable[[Batch], Batch]) -> None:
