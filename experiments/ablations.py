@@ -61,7 +61,6 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "may begin late": constants(LATE=1),
     "full pace whatever the distance": constants(MARGIN=1e-9),
     "twice the pace": constants(RISE=0.15, FALL=2),
-    "looks at 64 images instead of 16": constants(IMAGES=64),
     "a strength drawn for each image": drawn_strengths,
 }
 SETTINGS = {
@@ -73,6 +72,8 @@ SETTINGS = {
     "--epochs 30 --train.eval_every 30 --channels-last true",
     "CIFAR-10": "--data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 60 "
     "--train.eval_every 60 --channels-last true",
+    "CIFAR-10 with WRN-16-1": "--data {data}/development.npz --data.per_class 50 --data.val_fraction 0 --model wrn-16-1 "
+    "--epochs 60 --train.eval_every 60 --channels-last true",
 }
 SEEDS = 3
 

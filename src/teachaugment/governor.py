@@ -29,7 +29,6 @@ FALL = 1.0  # times as fast
 FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
-IMAGES = 16  # that the target is asked about, where it has to be asked
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
 LONG_EVERY, LONG_MEASUREMENTS = 16, 400  # and as many as this where it has far more
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.errors import UserError
-from teachaugment.governor import IMAGES, Governor
+from teachaugment.governor import Governor
 from teachaugment.losses import Loss, main_head, smoothing_of
 from teachaugment.networks import Forward, as_it_trains, evaluating, in_32_bits
 
 Mastery = Callable[[Any, Any], Tensor]
+IMAGES = 16  # that the target is asked about, where it has to be asked
 
 
 def recall(output: Any, truth: Tensor, images: Tensor | None = None) -> Tensor:
