@@ -72,8 +72,8 @@ SETTINGS = {
     "--epochs 30 --train.eval_every 30 --channels-last true",
     "CIFAR-10": "--data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 60 "
     "--train.eval_every 60 --channels-last true",
-    "CIFAR-10 with WRN-16-1": "--data {data}/development.npz --data.per_class 50 --data.val_fraction 0 --model wrn-16-1 "
-    "--epochs 60 --train.eval_every 60 --channels-last true",
+    "CIFAR-10 with WRN-16-1": "--data {data}/development.npz --data.per_class 50 --data.val_fraction 0 "
+    "--model wrn-16-1 --epochs 60 --train.eval_every 60 --channels-last true",
 }
 SEEDS = 3
 
