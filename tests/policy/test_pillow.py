@@ -12,6 +12,9 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
 from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment.augment.one_operation import COLORS as COLORS_DRAWN
+from teachaugment.augment.one_operation import COUNT, FIRST_COLOR, FIRST_MOVE, Draw, OneOperation
+from teachaugment.batch import Batch
 from teachaugment.policy import pillow
 from teachaugment.policy.one_image import draw_one
 from teachaugment.policy.policy import Policy
@@ -88,9 +91,14 @@ def test_one_image_is_drawn_as_a_batch_of_one(name, label):
     assert 0 < acted["color"] < 12 and 0 < acted["affine"] < 12
 
 
+def one_operation(channels=3):
+    return Policy.of(OneOperation(channels), found=0.9)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
-def test_pixels_are_those_of_the_tensor_path(channels):
-    policy, plain = Policy.of(augmenter(channels=channels)), photograph(channels)
+@pytest.mark.parametrize("kind", [lambda n: Policy.of(augmenter(channels=n)), one_operation], ids=["neural", "one"])
+def test_pixels_are_those_of_the_tensor_path(kind, channels):
+    policy, plain = kind(channels), photograph(channels)
     differences, changes = [], []
     for seed in range(24):
         made = []
@@ -102,6 +110,30 @@ def test_pixels_are_those_of_the_tensor_path(channels):
         changes.append(float((made[0].float() - plain).abs().mean()))
     assert sum(differences) / len(differences) < 1 < max(changes)
     assert max(differences) < 3
+
+
+@pytest.mark.parametrize("strength", [1.0, -0.41])  # no level is just at a threshold
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("number", range(COUNT))
+def test_each_operation_is_that_of_the_tensor_path(number, channels, strength):
+    """Colours to a level, which is rounding; what moves is smoothed a little otherwise."""
+    made_of, plain = OneOperation(channels), (photograph(channels) * 0.8 + 20).byte()
+    drawn = Draw(torch.tensor([number]), torch.tensor([strength]))
+    wanted = 255 * made_of.warp(made_of.color(Batch(plain[None] / 255), drawn), drawn).image[0]
+    found = F.pil_to_tensor(pillow.augmented(F.to_pil_image(plain), drawn))
+    difference = (wanted - found).abs()
+    assert difference.mean() < 2 if number >= FIRST_MOVE else difference.max() < 2
+    names = [operation.name for operation in COLORS_DRAWN]
+    nothing = number == 0 or (channels == 1 and number == FIRST_COLOR + names.index("color"))  # grey has no colour
+    assert bool((found != plain).any()) != nothing
+
+
+def test_a_picture_of_two_pixels_or_one_level_is_fine():
+    for size in ((1, 1), (2, 5)):
+        picture = Image.new("RGB", size, (7, 7, 7))
+        for number in range(COUNT):
+            drawn = Draw(torch.tensor([number]), torch.tensor([1.0]))
+            assert pillow.augmented(picture, drawn).size == size
 
 
 def test_a_map_that_changes_no_colour_changes_no_pixel():
@@ -121,12 +153,13 @@ def test_shades_stay_smooth_where_colours_are_folded_back():
     assert made.diff().abs().max() <= pillow.WIDTH / 2
 
 
-def test_mask_boxes_and_key_points_follow_the_same_draw():
-    policy = Policy.of(augmenter())
+@pytest.mark.parametrize("kind", [lambda: Policy.of(augmenter()), one_operation], ids=["neural", "one"])
+def test_mask_boxes_and_key_points_follow_the_same_draw(kind):
+    policy = kind()
     mask = tv_tensors.Mask(torch.randint(4, SIZE, generator=torch.Generator().manual_seed(0)))
     boxes = tv_tensors.BoundingBoxes([[20.0, 30.0, 80.0, 90.0]], format="XYXY", canvas_size=SIZE)
     moved = 0
-    for seed in range(8):
+    for seed in range(16):
         torch.manual_seed(seed)
         _, *by_pillow = policy(tv_tensors.Image(photograph()), mask, boxes)
         torch.manual_seed(seed)
@@ -139,11 +172,17 @@ def test_mask_boxes_and_key_points_follow_the_same_draw():
     assert moved > 0
 
 
-def test_a_white_square_is_where_its_box_is():
-    """Image and box move together: a wrong sign or a swapped side would not show in either alone."""
+def only_moves():
     policy = Policy.of(augmenter(affine_width=0.8))
     with torch.no_grad():
         policy.augmenter.log_odds.copy_(torch.tensor([-100.0, 100.0]).expand(5, 2))
+    return policy
+
+
+@pytest.mark.parametrize("kind", [only_moves, one_operation], ids=["neural", "one"])
+def test_a_white_square_is_where_its_box_is(kind):
+    """Image and box move together: a wrong sign or a swapped side would not show in either alone."""
+    policy = kind()
     square = torch.zeros(3, *SIZE, dtype=torch.uint8)
     square[:, 40:80, 50:110] = 255
     boxes = tv_tensors.BoundingBoxes([[50.0, 40.0, 110.0, 80.0]], format="XYXY", canvas_size=SIZE)
@@ -156,8 +195,9 @@ def test_a_white_square_is_where_its_box_is():
         )
 
 
-def test_pillow_is_taken_for_bytes_on_a_cpu_and_for_nothing_else(monkeypatch):
-    policy, calls = Policy.of(augmenter()), []
+@pytest.mark.parametrize("kind", [lambda: Policy.of(augmenter()), one_operation], ids=["neural", "one"])
+def test_pillow_is_taken_for_bytes_on_a_cpu_and_for_nothing_else(kind, monkeypatch):
+    policy, calls = kind(), []
     monkeypatch.setattr(pillow, "augmented", lambda picture, drawn: calls.append(picture.mode) or picture)
     bytes_ = photograph()
     for item in (bytes_, F.to_pil_image(bytes_), Image.new("RGBA", (8, 8)), tv_tensors.Image(bytes_)):
@@ -166,5 +206,6 @@ def test_pillow_is_taken_for_bytes_on_a_cpu_and_for_nothing_else(monkeypatch):
     policy(bytes_ / 255)
     policy((bytes_ / 255)[None])
     policy({"a": tv_tensors.Image(bytes_), "b": tv_tensors.Image(bytes_ / 255)})  # one draw for both, so one path
-    policy(bytes_, torch.tensor([0.5, 0.5, 0, 0, 0]))  # shares of classes
+    if policy.augmenter.settings.classes:
+        policy(bytes_, torch.tensor([0.5, 0.5, 0, 0, 0]))  # shares of classes
     assert len(calls) == 4

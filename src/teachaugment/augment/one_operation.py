@@ -52,7 +52,14 @@ class OneOperation(Augmenter):
     def device(self) -> torch.device:
         return self.place.device
 
-    def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Draw:
+    def sample(
+        self,
+        n: int,
+        context: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        snapshots: Sources | None = None,
+    ) -> Draw:
+        """There are no weights, so there is nothing to read from a snapshot."""
         number = torch.randint(FIRST_COLOR, COUNT, (n,), device=self.device, generator=generator)
         number = number.masked_fill(torch.rand(n, device=self.device, generator=generator) < PLAIN, 0)
         sign = torch.randint(2, (n,), device=self.device, generator=generator, dtype=torch.float32) * 2 - 1
@@ -89,7 +96,7 @@ class OneOperation(Augmenter):
         for i, operation in enumerate(MOVES, FIRST_MOVE):
             chosen = (draw.operation == i).view(-1, 1, 1)
             moves = torch.where(chosen, operation.function(reached(operation, draw.strength)), moves)
-        return in_coordinates(moves, torch.empty(size, device="meta"))
+        return in_coordinates(moves, size)
 
     def ranges(self) -> dict[str, list[float]]:
         return {o.name: [-o.reach if o.signed else 0.0, o.reach] for o in (*COLORS, *MOVES) if o.reach}

@@ -6,7 +6,7 @@ the true gradient is zero or missing, a stand-in gives it (``straight_through``)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -137,15 +137,15 @@ def matrix(value: Tensor, place: tuple[int, int]) -> Tensor:
     return torch.eye(2, 3, device=value.device, dtype=value.dtype) + value.view(-1, 1, 1) * unit
 
 
-def in_coordinates(matrix: Tensor, image: Tensor) -> Tensor:
-    """The same map in coordinates from -1 to 1 on both axes, as ``affine_warp`` takes it."""
-    height, width = image.shape[-2:]
+def in_coordinates(matrix: Tensor, size: Sequence[int]) -> Tensor:
+    """The same map in coordinates from -1 to 1 on both axes, as ``affine_warp`` takes it; ``size``: height, width."""
+    height, width = size
     scale = matrix.new_tensor([[1, height / width, 2], [width / height, 1, 2]])
     return matrix * scale
 
 
 def warped(image: Tensor, matrix: Tensor) -> Tensor:
-    return affine_warp(image, in_coordinates(matrix, image))
+    return affine_warp(image, in_coordinates(matrix, image.shape[-2:]))
 
 
 def cover(image: Tensor, side: Tensor, centre: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """A policy's augmentation of one picture, by Pillow and NumPy: a uint8 image on a CPU, as a worker of a loader has it.
 
-Within one image the colour map is a function of the colour, so it is a table, and the warp is an affine transform. The
-result is a level or so of 255 from what a batch gets; a mean difference is in docs/performance.md.
+Within one image the colour map of a neural augmenter is a function of the colour, so it is a table, and the warp is an
+affine transform. (``pillow_operations.py`` has the other augmenter, one operation for each image.) The result is a
+level or so of 255 from what a batch gets; a mean difference is in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from torchvision.transforms.v2 import functional as F
 
 from teachaugment.augment.functional import lattice
 from teachaugment.augment.neural import NeuralAugmenter
-from teachaugment.policy.one_image import Array, ColorMap, OneDraw
+from teachaugment.augment.one_operation import Draw, OneOperation
+from teachaugment.policy import pillow_operations
+from teachaugment.policy.one_image import Array, ColorMap, OneDraw, draw_one
 from teachaugment.policy.policy import Policy
 
 POINTS = 9  # along each channel that the networks are asked about; more cost more to compute than they are worth
@@ -28,17 +31,27 @@ CHANNELS = (1, 3)  # grey or RGB
 def takes(policy: Policy, label: Tensor | None) -> bool:
     """Whether pictures of this policy can be made here: its kind, its channels, its device, and one class at most."""
     augmenter, soft = policy.augmenter, label is not None and label.is_floating_point()
-    neural = isinstance(augmenter, NeuralAugmenter)
-    return neural and augmenter.settings.channels in CHANNELS and augmenter.device.type == "cpu" and not soft
+    known = isinstance(augmenter, (NeuralAugmenter, OneOperation))
+    return known and augmenter.settings.channels in CHANNELS and augmenter.device.type == "cpu" and not soft
 
 
-def augmented(picture: Image.Image, drawn: OneDraw) -> Image.Image:
+def draw(policy: Policy, label: Tensor | None) -> OneDraw | Draw:
+    """What ``policy.draw(1, label)`` draws of the same random numbers."""
+    return draw_one(policy, label) if isinstance(policy.augmenter, NeuralAugmenter) else policy.draw(1, label)
+
+
+def augmented(picture: Image.Image, drawn: OneDraw | Draw) -> Image.Image:
     """A picture of mode L, RGB, LA or RGBA, whose transparency moves along and is no colour."""
-    matrix = drawn.affine[0]
-    if picture.mode in ("L", "RGB"):
-        return warped(colored(picture, drawn.color), matrix)
-    changed = warped(colored(picture.convert(picture.mode[:-1]), drawn.color), matrix)
-    changed.putalpha(warped(picture.getchannel("A"), matrix))
+    alpha = None if picture.mode in ("L", "RGB") else picture.getchannel("A")
+    opaque = picture if alpha is None else picture.convert(picture.mode[:-1])
+    if isinstance(drawn, Draw):
+        changed, matrix = pillow_operations.colored(opaque, drawn), pillow_operations.matrix(drawn, picture.size)
+    else:
+        changed, matrix = colored(opaque, drawn.color), drawn.affine[0]
+    if matrix is not None:
+        changed, alpha = warped(changed, matrix), None if alpha is None else warped(alpha, matrix)
+    if alpha is not None:
+        changed.putalpha(alpha)
     return changed
 
 

@@ -22,7 +22,6 @@ from teachaugment.augment.functional import affine_warp, warp_points
 from teachaugment.batch import IGNORE, Batch, check
 from teachaugment.errors import UserError
 from teachaugment.policy import pillow
-from teachaugment.policy.one_image import draw_one
 
 if TYPE_CHECKING:
     from teachaugment.policy.policy import Policy
@@ -58,7 +57,7 @@ class PolicyTransform(v2.Transform):
         context = self._context(sample, flat)
         in_bytes = all(map(is_in_bytes, (item for item, need in zip(flat, needed, strict=True) if need)))
         by_pillow = in_bytes and pillow.takes(self.policy, context)
-        drawn = draw_one(self.policy, context) if by_pillow else self.policy.draw(1, context)
+        drawn = pillow.draw(self.policy, context) if by_pillow else self.policy.draw(1, context)
         params = {"draw": drawn, "by_pillow": by_pillow}
         changed = [self.transform(item, params) if need else item for item, need in zip(flat, needed, strict=True)]
         return tree_unflatten(changed, spec)

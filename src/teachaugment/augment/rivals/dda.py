@@ -135,11 +135,11 @@ class DDAAugmenter(Augmenter):
         return draw._replace(weight=draw.weight * share, strength=draw.strength * strength)
 
     def matrix(self, draw: Draw, size: tuple[int, int]) -> Tensor:
-        canvas, matrix = torch.empty(size, device="meta"), stage_matrix(draw, 0)
+        matrix = stage_matrix(draw, 0)
         last = matrix.new_tensor([[[0.0, 0.0, 1.0]]]).expand(len(matrix), 1, 3)
-        total = torch.cat([in_coordinates(matrix, canvas), last], 1)
+        total = torch.cat([in_coordinates(matrix, size), last], 1)
         for stage in range(1, draw.weight.shape[1]):  # what comes later is looked up first
-            total = total @ torch.cat([in_coordinates(stage_matrix(draw, stage), canvas), last], 1)
+            total = total @ torch.cat([in_coordinates(stage_matrix(draw, stage), size), last], 1)
         return total[:, :2]
 
     def ranges(self) -> dict[str, list[float]]:
@@ -219,7 +219,7 @@ def changed(operation: Operation, image: Tensor, draw: Draw, stage: int, rows: A
 def mask_in_stages(mask: Tensor, draw: Draw) -> Tensor:
     """The mask with the same geometry, and IGNORE where cutout painted."""
     for stage in range(draw.weight.shape[1]):
-        mask = warp_mask(mask, in_coordinates(stage_matrix(draw, stage).detach(), mask), IGNORE)
+        mask = warp_mask(mask, in_coordinates(stage_matrix(draw, stage).detach(), mask.shape[-2:]), IGNORE)
         painted = cover(mask, draw.strength_of(CUTOUT, stage), draw.centre[:, stage]) * draw.weight_of(CUTOUT, stage)
         mask = mask.masked_fill(painted[:, 0] > 0.5, IGNORE)
     return mask

@@ -16,6 +16,7 @@ import torch
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as tv
 
+from teachaugment.augment.one_operation import OneOperation
 from teachaugment.commands.bench.clock import Case, interleave, summary
 from teachaugment.commands.bench.color import make_augmenter
 from teachaugment.commands.bench.memory import peak
@@ -25,7 +26,7 @@ from teachaugment.policy.policy import Policy
 
 OURS, OURS_ONE = "TeachAugment", "TeachAugment, 1 thread"
 KORNIA, KORNIA_HALF = "kornia ColorJitter + RandomAffine", "the same with p = 0.5"
-OURS_IN_WORKER = "TeachAugment as a transform"
+OURS_IN_WORKER, DEFAULT_IN_WORKER = "TeachAugment as a transform", "adaptive as a transform"
 TRIVIAL = "torchvision TrivialAugmentWide"
 RAND = "torchvision RandAugment"
 
@@ -38,8 +39,11 @@ def measure(plan: Plan, device: torch.device) -> list[dict[str, Any]]:
 def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str, Any]]:
     threads = torch.get_num_threads()
     batched, differentiable = _batched(plan, size, n, device)
-    policy = Policy.of(make_augmenter(plan, torch.device("cpu")))
-    single = _per_sample(policy, size, n)
+    policies = {
+        OURS_IN_WORKER: Policy.of(make_augmenter(plan, torch.device("cpu"))),
+        DEFAULT_IN_WORKER: Policy.of(OneOperation()),
+    }
+    single = _per_sample(policies, size, n)
     forward: list[Case] = list(batched.items())
     if device.type == "cpu":
         forward.append((OURS_ONE, on_one_thread(batched[OURS])))
@@ -53,8 +57,8 @@ def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str,
         if name in times:
             row["threads"] = threads if name in batched else 1
             row["forward"] = _speed(n, times[name])
-        if name == f"{OURS_IN_WORKER}, PIL":
-            row["difference"] = difference(policy, size)
+        if name in (pictures := {f"{ours}, PIL": policy for ours, policy in policies.items()}):
+            row["difference"] = difference(pictures[name], size)
         if name in batched:
             row["forward"]["peak_bytes"] = peak(batched[name], device)
         if name in both:
@@ -139,7 +143,7 @@ def difference(policy: Policy, size: int, draws: int = 20) -> float:
     return found
 
 
-def _per_sample(policy: Policy, size: int, n: int) -> Calls:
+def _per_sample(policies: dict[str, Policy], size: int, n: int) -> Calls:
     pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     kinds = {"tensor": list(pixels), "PIL": [tv.to_pil_image(one) for one in pixels]}
 
@@ -151,7 +155,7 @@ def _per_sample(policy: Policy, size: int, n: int) -> Calls:
     return {
         f"{name}, {kind}": loop(transform, images)
         for name, transform in (
-            (OURS_IN_WORKER, policy),
+            *policies.items(),
             (RAND, v2.RandAugment()),
             (TRIVIAL, v2.TrivialAugmentWide()),
         )
