@@ -43,13 +43,13 @@ def constants(**values: float) -> Callable[[], None]:
 
 def drawn_strengths() -> None:
     """Each image is changed by a strength between zero and the governor's, not by all of it."""
-    draw = OneOperation._draw
+    sample = OneOperation.sample
 
-    def weaker(self: OneOperation, n: int, context: Any, generator: Any, sources: Any) -> Draw:
-        drawn = draw(self, n, context, generator, sources)
+    def weaker(self: OneOperation, n: int, context: Any = None, generator: Any = None, snapshots: Any = None) -> Draw:
+        drawn = sample(self, n, context, generator, snapshots)
         return drawn._replace(strength=drawn.strength * torch.rand(n, generator=generator, device=self.device))
 
-    OneOperation._draw = weaker  # type: ignore[method-assign]
+    OneOperation.sample = weaker  # type: ignore[method-assign]
 
 
 VARIANTS: dict[str, Callable[[], None]] = {

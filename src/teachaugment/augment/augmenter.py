@@ -36,7 +36,7 @@ class Settings:
 
 
 class Augmenter(nn.Module):
-    """a_φ = g ∘ c. A kind defines ``_draw``, ``color``, ``warp`` and ``probabilities``.
+    """a_φ = g ∘ c. A kind defines ``_draw`` (or ``sample``), ``color``, ``warp`` and ``probabilities``.
 
     Its parameters are all that it learns: a snapshot is a copy of them, read by name through a ``Source``.
     """
