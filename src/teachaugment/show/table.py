@@ -12,6 +12,7 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    words: bool = False  # in Markdown: all columns to the left
 
 
 def text(tables: Sequence[Table]) -> str:
@@ -38,6 +39,6 @@ def _text(table: Table) -> str:
 
 
 def _markdown(table: Table) -> str:
-    lines = [table.header, ["---", *["---:"] * (len(table.header) - 1)], *table.rows]
+    lines = [table.header, ["---", *["---" if table.words else "---:"] * (len(table.header) - 1)], *table.rows]
     body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
     return "\n".join([f"### {table.title}", "", *body, *(["", table.note] if table.note else [])])

@@ -35,10 +35,17 @@ def test_same_order_and_another_order():
 
 @pytest.mark.parametrize(
     ("ours", "found"),
-    [([70, 71.1, 72], judge.HOLDS), ([55, 56, 57.1], judge.NOT), ([64, 58, 66], judge.OPEN), (None, judge.UNTESTED)],
+    [
+        ([70, 71.1, 72], judge.HOLDS),
+        ([66, 63.5, 70], judge.LIKE),
+        ([55, 56, 57.1], judge.NOT),
+        ([64, 58, 66], judge.OPEN),
+        ([70, 71.1], judge.UNTESTED),
+        (None, judge.UNTESTED),
+    ],
 )
 def test_a_claim_of_several_pairs(ours, found):
-    """All are ahead, one is clearly behind, one is behind by chance, or nothing has been measured."""
+    """All are ahead, clearly or by chance; one is behind, clearly or by chance; a seed or all are missing."""
     rows = [ours, [62, 63, 64], [60, 61, 62], [66, 59, 64.5], None, None, None]
     item, done = kept("tab2", rows=rows)
     verdict = judge.judged(item, item.claims[0], done, {})
@@ -48,6 +55,10 @@ def test_a_claim_of_several_pairs(ours, found):
 def test_not_better_times_epsilon_and_numbers_of_figures():
     item, done = kept("tab9", rows=[[60, 61, 62], [60.5, 60.9, 62], [64, 65, 66.1], [63, 64, 65]])
     assert judge.judged(item, item.claims[0], done, {}).found == judge.NOT  # MSE is clearly better
+    item, done = kept("tab9", rows=[[60, 61, 62], [60.5, 60.9, 62], [59, 61, 61], None])
+    assert judge.judged(item, item.claims[0], done, {}).found == judge.OPEN  # KLD is better, but by chance
+    item, done = kept("tab9", rows=[[60, 61, 62], [59.5, 60.9, 62], [59, 61, 61], None])
+    assert judge.judged(item, item.claims[0], done, {}).found == judge.HOLDS
     item, done = kept("cost", rows=[[60.0], [61.0], [62.0], *[None] * 7])
     assert "times as long" in judge.judged(item, item.claims[0], done, {}).detail
     item, done = kept("fig5", rows=[[60.0], [61.0], [62.0], [61.5], [60.0]])

@@ -12,7 +12,8 @@ from teachaugment.commands.compare.statistics import Group, summarize
 from teachaugment.commands.paper.items import Item, Place
 from teachaugment.commands.paper.plan import row_key
 
-HOLDS, NOT, OPEN, UNTESTED = "holds", "does not hold", "not decided", "not tested"
+HOLDS, LIKE, OPEN, NOT = "holds", "as claimed, may be chance", "not decided", "does not hold"
+UNTESTED = "not tested"
 SHOWN = 3  # pairs that stand in another order
 Numbers = Mapping[tuple[str, str, str], Mapping[str, float]]  # of a figure, a place and a row: what was measured on it
 
@@ -95,32 +96,42 @@ def judged(item: Item, claim: Mapping[str, Any], done: Mapping[str, Row], number
 
 
 def pairs(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The differences of the pairs that have been measured, each with a name."""
+    """The differences of the pairs that have been measured with all seeds, each with a name."""
     for place in item.places:
         groups = groups_of(item, place, done)
         for better, worse in asked:
-            if (found := difference(groups, better, worse)) is not None:
+            found = difference(groups, better, worse)
+            if found is not None and found["pairs"] == len(item.seeds):
                 ahead = f"{better} ahead of {worse} by {found['mean']:+.1f}"
                 yield f"{place.short}: {ahead}{'' if clear(found) else ' (may be chance)'}", found
 
 
 def all_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:
-    """Holds where every mean is as claimed; does not where one is clearly the other way, or all are."""
+    """As claimed where every mean is, and then it holds if one of them is clearly so."""
     found = list(pairs(item, asked, done))
+    right, sure = [d["mean"] > 0 for _, d in found], [clear(d) for _, d in found]
+    verdict = OPEN
     if not found:
-        return UNTESTED, ""
-    against = [d["mean"] <= 0 for _, d in found]
-    wrong = all(against) or any(clear(d) and d["mean"] < 0 for _, d in found)
-    return NOT if wrong else OPEN if any(against) else HOLDS, "; ".join(name for name, _ in found)
+        verdict = UNTESTED
+    elif any(s and not r for r, s in zip(right, sure, strict=True)):
+        verdict = NOT
+    elif all(right):
+        verdict = HOLDS if any(sure) else LIKE
+    return verdict, "; ".join(name for name, _ in found)
 
 
 def none_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:
-    """Does not hold where one is clearly better."""
+    """Holds where no mean is better, and does not where one is clearly so."""
     found = list(pairs(item, asked, done))
+    better = [(d["mean"] > 0, clear(d)) for _, d in found]
+    verdict = OPEN
     if not found:
-        return UNTESTED, ""
-    wrong = any(clear(d) and d["mean"] > 0 for _, d in found)
-    return NOT if wrong else HOLDS, "; ".join(name for name, _ in found)
+        verdict = UNTESTED
+    elif (True, True) in better:
+        verdict = NOT
+    elif not any(ahead for ahead, _ in better):
+        verdict = HOLDS
+    return verdict, "; ".join(name for name, _ in found)
 
 
 def rising(item: Item, asked: Mapping[str, Any], numbers: Numbers) -> tuple[str, str]:

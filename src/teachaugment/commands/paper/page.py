@@ -11,7 +11,7 @@ from teachaugment import __version__
 from teachaugment.commands.compare.rows import Row
 from teachaugment.commands.paper.figures import read_numbers
 from teachaugment.commands.paper.items import Item
-from teachaugment.commands.paper.judge import HOLDS, NOT, OPEN, UNTESTED, Verdict, verdicts
+from teachaugment.commands.paper.judge import HOLDS, LIKE, NOT, OPEN, UNTESTED, Verdict, verdicts
 from teachaugment.commands.paper.plan import row_key
 from teachaugment.commands.paper.sections import Part, part_of
 from teachaugment.commands.report.images import InlineImage
@@ -23,9 +23,10 @@ from teachaugment.show.table import Table, markdown
 
 TITLE = "The paper's tables and figures, measured"
 CLAIMS = (
-    "Each sentence is the paper's. It holds where every mean difference is as claimed; it does not where one is "
-    "clearly the other way (its 95 % interval has no zero in it) or where all are; otherwise it is not decided. With "
-    "three seeds intervals are wide. Differences are points by which the first is ahead, paired by seed."
+    "Each sentence is the paper's. It is as claimed where every mean difference is, and then it holds if one is "
+    "clear (its 95 % interval has no zero in it); it does not hold where one is clearly the other way; otherwise it is "
+    "not decided. With three seeds intervals are wide. Differences are points by which the first is ahead, paired by "
+    "seed; only rows with all seeds are judged."
 )
 READING = (
     "The paper's numbers are in grey: of its networks, data and budgets, not of these. Differences are paired by seed; "
@@ -73,7 +74,7 @@ def numbers(items: Mapping[str, Item], done: Mapping[str, Row], found: Sequence[
     told = [("rows with all seeds", f"{whole} of {total}"), ("runs", f"{len(done)}")]
     told.append(("training time", duration(sum(row["seconds"] for row in done.values()))))
     return told + [
-        (f"claims: {kind}", str(sum(v.found == kind for v in found))) for kind in (HOLDS, NOT, OPEN, UNTESTED)
+        (f"claims: {kind}", str(sum(v.found == kind for v in found))) for kind in (HOLDS, LIKE, OPEN, NOT, UNTESTED)
     ]
 
 
@@ -115,7 +116,8 @@ def as_markdown(
         where + ".",
         "",
     ]
-    lines += [markdown([Table("The paper's claims", ["", "the paper says", "here", "differences"], rows, CLAIMS)]), ""]
+    header = ["", "the paper says", "here", "differences"]
+    lines += [markdown([Table("The paper's claims", header, rows, CLAIMS, words=True)]), ""]
     for part in parts:
         if part.rows:
             header = [cell.text for cell in part.header]
