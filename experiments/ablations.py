@@ -61,6 +61,7 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "may begin late": constants(LATE=1),
     "full pace whatever the distance": constants(MARGIN=1e-9),
     "twice the pace": constants(RISE=0.15, FALL=2),
+    "no faster first climb": constants(CLIMB=1),
     "a strength drawn for each image": drawn_strengths,
 }
 SETTINGS = {

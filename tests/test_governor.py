@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
-from teachaugment.governor import FINISH, LATE, RATIO, Governor, mean_recall
+from teachaugment.governor import CLIMB, FINISH, LATE, RATIO, RISE, Governor, mean_recall
 from teachaugment.losses import cross_entropy
 from teachaugment.mastery import default_mastery, recall
 
@@ -43,6 +43,27 @@ def test_a_network_that_masters_everything_gets_full_strength_and_finishes_on_pl
     assert max(strengths) == 1 and strengths[-1] == 0
     assert all(a >= b for a, b in zip(strengths[-40:], strengths[-39:], strict=False))
     assert strengths[int(400 * (1 - FINISH)) - 2] == 1
+
+
+def test_the_first_climb_is_faster_and_ends_when_a_condition_fails():
+    """Both networks master everything, but one of them forgets it for a while."""
+    steady, never = trained(400, lambda p, s: 1.0, lambda p, s: 1.0)
+    assert never.index(1) == pytest.approx(400 * RISE / CLIMB, abs=3 * steady.every) and steady.climbing
+    forgetful, once = trained(400, lambda p, s: 1.0, lambda p, s: 0.5 if 0.15 < p < 0.3 else 1.0)
+    low = once.index(min(once[60:200]), 60)
+    assert once.index(1, low) - low > 2 * never.index(1) * (1 - min(once[60:200])) and not forgetful.climbing
+
+
+def test_the_climb_goes_on_after_a_resume():
+    before, _ = trained(400, lambda p, s: 1.0, lambda p, s: 1.0, steps=20)
+    before.climbing = False
+    for state, climbs in ((before.state_dict(), False), (Governor(400).state_dict(), True)):
+        after = Governor(400)
+        after.load_state_dict(state, torch.device("cpu"))
+        assert after.climbing is climbs
+    earlier = {name: value for name, value in before.state_dict().items() if name != "climbing"}
+    after.load_state_dict(earlier, torch.device("cpu"))
+    assert not after.climbing  # checkpoints from before it are resumed as they were
 
 
 @pytest.mark.parametrize("bears", [0.2, 0.5, 0.8])
