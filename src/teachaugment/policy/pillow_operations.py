@@ -7,18 +7,32 @@ gets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from PIL import Image, ImageEnhance
 from torch import Tensor
 
 from teachaugment.augment import operations
-from teachaugment.augment.one_operation import ALL_OR_NOTHING, COLORS, FIRST_COLOR, FIRST_MOVE, MOVES, Draw, reached
+from teachaugment.augment.one_operation import (
+    ALL_OR_NOTHING,
+    COLORS,
+    COUNT,
+    FIRST_COLOR,
+    FIRST_MOVE,
+    MOVES,
+    PLAIN,
+    Draw,
+)
 from teachaugment.augment.operations import LEVELS
 from teachaugment.policy.one_image import Array
 
+Row = tuple[float, float, float]
+Matrix = tuple[Row, Row]
 LEVEL = np.arange(LEVELS + 1, dtype=np.float32)
+STRIP = 64  # rows that are sharpened at a time, so that what is between stays in the processor's cache
 
 # --- tables: what each level becomes, [256] or [channels, 256]; rounded and bounded where they are applied ------------
 
@@ -73,16 +87,18 @@ def color(picture: Image.Image, change: float) -> Image.Image:
 def sharpness(picture: Image.Image, change: float) -> Image.Image:
     if min(picture.size) < 3:
         return picture
-    pixels = np.array(picture)
-    nine = pixels[:-2].astype(np.int16)  # the sum of a pixel and its neighbours
-    nine += pixels[1:-1]
-    nine += pixels[2:]
-    nine = nine[:, :-2] + nine[:, 1:-1] + nine[:, 2:]
-    middle = pixels[1:-1, 1:-1]
-    away = (9 * middle.astype(np.int16) - nine) * np.float32(change / 13)
-    away += middle
-    middle[:] = np.rint(away, out=away).clip(0, LEVELS, out=away)
-    return Image.fromarray(pixels)
+    plain, made = np.asarray(picture), np.array(picture)
+    for top in range(0, len(plain) - 2, STRIP):
+        rows = plain[top : top + STRIP + 2]
+        nine = rows[:-2].astype(np.int16)  # the sum of a pixel and its neighbours
+        nine += rows[1:-1]
+        nine += rows[2:]
+        nine = nine[:, :-2] + nine[:, 1:-1] + nine[:, 2:]
+        middle = rows[1:-1, 1:-1]
+        away = (9 * middle.astype(np.int16) - nine) * np.float32(change / 13)
+        away += middle
+        made[top + 1 : top + 1 + len(middle), 1:-1] = np.rint(away, out=away).clip(0, LEVELS, out=away)
+    return Image.fromarray(made)
 
 
 PICTURES: dict[Callable[..., Tensor], Callable[[Image.Image, float], Image.Image]] = {
@@ -90,7 +106,31 @@ PICTURES: dict[Callable[..., Tensor], Callable[[Image.Image, float], Image.Image
     operations.sharpness: sharpness,
 }
 
+# --- matrices: where to read, in pixels from the centre; shifts in sides of the image --------------------------------
+
+
+def rotate(degrees: float) -> Matrix:
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return (cos, sin, 0), (-sin, cos, 0)
+
+
+MATRICES: dict[Callable[..., Tensor], Callable[[float], Matrix]] = {
+    operations.shear_x: lambda slope: ((1, slope, 0), (0, 1, 0)),
+    operations.shear_y: lambda slope: ((1, 0, 0), (slope, 1, 0)),
+    operations.translate_x: lambda side: ((1, 0, side), (0, 1, 0)),
+    operations.translate_y: lambda side: ((1, 0, 0), (0, 1, side)),
+    operations.rotate: rotate,
+}
+
 # --- what was drawn ---------------------------------------------------------------------------------------------------
+
+
+def draw(strength: float) -> Draw:
+    """What ``OneOperation.sample`` draws for one image of the same random numbers, weakened; in fewer steps."""
+    number = int(torch.randint(FIRST_COLOR, COUNT, (1,)))
+    number = 0 if float(torch.rand(1)) < PLAIN else number
+    sign = 2 * float(torch.randint(2, (1,), dtype=torch.float32)) - 1
+    return Draw(torch.tensor([number]), torch.tensor([sign * strength]))
 
 
 def colored(picture: Image.Image, drawn: Draw) -> Image.Image:
@@ -105,14 +145,15 @@ def colored(picture: Image.Image, drawn: Draw) -> Image.Image:
     table = TABLES[operation.function](picture, amount)
     if operation.function in ALL_OR_NOTHING:
         table = LEVEL + abs(strength) * (table - LEVEL)
-    levels = np.broadcast_to(np.rint(table).clip(0, LEVELS).astype(int), (len(picture.getbands()), len(LEVEL)))
-    return picture.point(levels.ravel().tolist())
+    levels = np.rint(table).clip(0, LEVELS).astype(int).ravel().tolist()
+    return picture.point(levels * (len(picture.getbands()) * len(LEVEL) // len(levels)))
 
 
-def matrix(drawn: Draw, size: tuple[int, int]) -> Tensor | None:
-    """Where a picture of this width and height is read, [2, 3] in coordinates from -1 to 1; None: where it was."""
-    number = int(drawn.operation)
+def matrix(drawn: Draw, size: tuple[int, int]) -> Matrix | None:
+    """Where a picture of this width and height is read, in coordinates from -1 to 1; None: where it was."""
+    number, strength = int(drawn.operation), float(drawn.strength)
     if number < FIRST_MOVE:
         return None
-    operation = MOVES[number - FIRST_MOVE]
-    return operations.in_coordinates(operation.function(reached(operation, drawn.strength)), size[::-1])[0]
+    operation, (width, height) = MOVES[number - FIRST_MOVE], size
+    (a, b, c), (d, e, f) = MATRICES[operation.function](operation.reach * strength)
+    return (a, b * height / width, 2 * c), (d * width / height, e, 2 * f)

@@ -13,6 +13,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,12 @@ class Policy(nn.Module):
             return self.augment(inputs[0], generator)
         if inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim == 4:
             return self.augment(Batch(inputs[0], inputs[1] if len(inputs) > 1 else labels), generator).image
-        return self.transform()(*inputs)
+        return self._of_samples(*inputs)
+
+    @cached_property
+    def _of_samples(self) -> PolicyTransform:
+        """Kept: to make one takes as long as some of the operations."""
+        return self.transform()
 
     def transform(
         self, labels_getter: Callable[[Any], Any] | str | None = "default", mask_fill: int = IGNORE
