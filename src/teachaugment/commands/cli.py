@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from teachaugment import __version__
 from teachaugment.commands import COMMANDS
+from teachaugment.commands.freed_memory import keep_freed_memory
 from teachaugment.commands.parser import Parser, flag_meant, spelling
 from teachaugment.errors import UserError, unforeseen
 from teachaugment.terminal import NobodyReads, escaped, flush, open_streams, say
@@ -118,6 +119,7 @@ def entry() -> NoReturn:
     code = 1
     try:
         open_streams()
+        keep_freed_memory()
         code = main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
