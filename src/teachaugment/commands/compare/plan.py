@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,11 @@ class Run:
 
     strategy: str  # as the user wrote it: a name, and settings of its own
     seed: int
-    config: Config
+    config: Config = field(hash=False)  # the path is named after it
     path: Path
     needs: Run | None = None  # the run whose target is the teacher here
 
-    @property
+    @cached_property
     def key(self) -> str:
         return identity(self.config)
 

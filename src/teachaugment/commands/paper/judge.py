@@ -102,8 +102,9 @@ def pairs(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> Iterat
         for better, worse in asked:
             found = difference(groups, better, worse)
             if found is not None and found["pairs"] == len(item.seeds):
-                ahead = f"{better} ahead of {worse} by {found['mean']:+.1f}"
-                yield f"{place.short}: {ahead}{'' if clear(found) else ' (may be chance)'}", found
+                side = "ahead of" if found["mean"] >= 0 else "behind"
+                told = f"{better} {side} {worse} by {abs(found['mean']):.1f}"
+                yield f"{place.short}: {told}{'' if clear(found) else ' (may be chance)'}", found
 
 
 def all_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:
