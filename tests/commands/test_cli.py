@@ -42,6 +42,7 @@ def test_only_the_module_of_the_command_that_is_asked_for_is_imported(name):
 def test_the_overview_needs_only_the_table(capsys):
     assert imported_by("--help") <= {
         *("teachaugment.commands", "teachaugment.commands.cli", "teachaugment.commands.parser"),
+        "teachaugment.commands.freed_memory",
         *("teachaugment.errors", "teachaugment.progress", "teachaugment.tables", "teachaugment.terminal"),
     }
     with pytest.raises(SystemExit):
