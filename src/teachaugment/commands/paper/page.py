@@ -25,8 +25,8 @@ TITLE = "The paper's tables and figures, measured"
 CLAIMS = (
     "Each sentence is the paper's. It is as claimed where every mean difference is, and then it holds if one is "
     "clear (its 95 % interval has no zero in it); it does not hold where one is clearly the other way; otherwise it is "
-    "not decided. With three seeds intervals are wide. Differences are points by which the first is ahead, paired by "
-    "seed; only rows with all seeds are judged."
+    "not decided. With three seeds intervals are wide. Differences are in points, paired by seed; only rows with all "
+    "seeds are judged."
 )
 READING = (
     "The paper's numbers are in grey: of its networks, data and budgets, not of these. Differences are paired by seed; "
