@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import types
 
 import numpy as np
@@ -14,7 +16,7 @@ from torchvision.transforms.v2 import functional as F
 from teachaugment.augment.neural import NeuralAugmenter
 from teachaugment.augment.one_operation import COLORS as COLORS_DRAWN
 from teachaugment.augment.one_operation import COUNT, FIRST_COLOR, FIRST_MOVE, Draw, OneOperation
-from teachaugment.batch import Batch
+from teachaugment.batch import IGNORE, Batch
 from teachaugment.policy import pillow
 from teachaugment.policy.one_image import draw_one
 from teachaugment.policy.policy import Policy
@@ -108,8 +110,10 @@ def test_one_operation_is_drawn_as_in_a_batch_of_one():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("kind", [lambda n: Policy.of(augmenter(channels=n)), one_operation], ids=["neural", "one"])
-def test_pixels_are_those_of_the_tensor_path(kind, channels):
+@pytest.mark.parametrize(
+    ("kind", "levels"), [(lambda n: Policy.of(augmenter(channels=n)), 2), (one_operation, 1)], ids=["neural", "one"]
+)
+def test_pixels_are_those_of_the_tensor_path(kind, levels, channels):
     policy, plain = kind(channels), photograph(channels)
     differences, changes = [], []
     for seed in range(24):
@@ -120,7 +124,7 @@ def test_pixels_are_those_of_the_tensor_path(kind, channels):
         assert torch.equal(F.pil_to_tensor(made[1]), made[0])
         differences.append(float((made[0] - 255 * made[2]).abs().mean()))
         changes.append(float((made[0].float() - plain).abs().mean()))
-    assert sum(differences) / len(differences) < 2 < max(changes)  # of 255, as docs/performance.md has it
+    assert sum(differences) / len(differences) < levels < max(changes)
     assert max(differences) < 4
 
 
@@ -128,16 +132,39 @@ def test_pixels_are_those_of_the_tensor_path(kind, channels):
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("number", range(COUNT))
 def test_each_operation_is_that_of_the_tensor_path(number, channels, strength):
-    """Colours to a level, which is rounding; what moves is read at the nearest pixel."""
+    """Colours to a level, which is rounding; what moves is read at the nearest pixel, as masks are."""
     made_of, plain = OneOperation(channels), (photograph(channels) * 0.8 + 20).byte()
     drawn = Draw(torch.tensor([number]), torch.tensor([strength]))
-    wanted = 255 * made_of.warp(made_of.color(Batch(plain[None] / 255), drawn), drawn).image[0]
     found = F.pil_to_tensor(pillow.augmented(F.to_pil_image(plain), drawn))
-    difference = (wanted - found).abs()
-    assert difference.mean() < 3 if number >= FIRST_MOVE else difference.max() < 2
+    if number >= FIRST_MOVE:
+        masks = [made_of.warp(Batch(plain[None] / 255, mask=plane[None].long()), drawn).mask[0] for plane in plain]
+        wanted = torch.stack(masks).masked_fill(torch.stack(masks) == IGNORE, 0)
+        assert (wanted == found).float().mean() > 0.999  # at the edge between two pixels either is the nearest
+    else:
+        wanted = 255 * made_of.color(Batch(plain[None] / 255), drawn).image[0]
+        assert (wanted - found).abs().max() < 2
     names = [operation.name for operation in COLORS_DRAWN]
     nothing = number == 0 or (channels == 1 and number == FIRST_COLOR + names.index("color"))  # grey has no colour
     assert bool((found != plain).any()) != nothing
+
+
+@pytest.mark.parametrize("number", range(FIRST_MOVE, COUNT))
+def test_small_pictures_are_interpolated_as_in_a_batch(number):
+    made_of, plain = OneOperation(), photograph(size=(64, 80))
+    drawn = Draw(torch.tensor([number]), torch.tensor([0.7]))
+    wanted = 255 * made_of.warp(Batch(plain[None] / 255), drawn).image[0]
+    found = F.pil_to_tensor(pillow.augmented(F.to_pil_image(plain), drawn))
+    assert (wanted - found).abs().median() < 1
+
+
+def test_a_policy_that_has_been_used_is_copied_and_pickled_whole():
+    """As a worker of a loader gets it: what it keeps for single pictures belongs to the copy."""
+    policy, picture = one_operation(), F.to_pil_image(photograph())
+    policy(picture)
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        other.adjust(strength=0)
+        assert other(picture) is picture and other._of_samples.policy is other
+    assert policy.strength == 0.9 and set(policy.state_dict()) == set(one_operation().state_dict())
 
 
 def test_a_picture_of_two_pixels_or_one_level_is_fine():
@@ -176,8 +203,8 @@ def test_mask_boxes_and_key_points_follow_the_same_draw(kind):
         _, *by_pillow = policy(tv_tensors.Image(photograph()), mask, boxes)
         torch.manual_seed(seed)
         _, *by_tensors = policy(tv_tensors.Image(photograph() / 255), mask, boxes)
-        same = (by_pillow[0] == by_tensors[0]).float().mean()
-        assert same > 0.999  # two ways to multiply round otherwise, which may move a pixel at an edge
+        other = int((by_pillow[0] != by_tensors[0]).sum())
+        assert other <= 2  # of 19,200: two ways to multiply round otherwise, at the edge between two pixels
         assert torch.allclose(
             by_pillow[1].as_subclass(torch.Tensor), by_tensors[1].as_subclass(torch.Tensor), atol=1e-3
         )
