@@ -13,6 +13,7 @@ from teachaugment.config.defaults import begins_trained
 from teachaugment.config.resolve import MAY_DIFFER, Config, default, flatten, to_dict
 from teachaugment.data.splits import DataSet
 from teachaugment.engine import processes
+from teachaugment.engine.batch_norm import let_statistics_settle
 from teachaugment.engine.finite import Finite
 from teachaugment.engine.freezing import Freezing
 from teachaugment.engine.input import steps_per_epoch
@@ -81,8 +82,9 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
     augment, dataset = fixed_augmentation(config.augment, dataset)
     task = TASKS.load(config.task).from_config(replace(config, augment=augment), dataset)
     torch.manual_seed(derive(config.seed, "init"))
-    begin = not from_checkpoint
+    begin, steps = not from_checkpoint, steps_per_epoch(config, len(dataset.train)) * config.train.epochs
     target = processes.in_turn(lambda: task.network(config, dataset, begin)).to(chosen)
+    let_statistics_settle(target, steps)
     if config.train.sync_bn and distributed.world() > 1:
         if chosen.type == "cpu":
             raise UserError("--sync-bn needs a GPU for each process; torch has no such batch norm for CPUs")
@@ -97,7 +99,6 @@ def build(config: Config, dataset: DataSet | None = None, from_checkpoint: bool 
     def pretrained(source: str) -> nn.Module:
         return precision.wrap(processes.in_turn(lambda: load_teacher(source, dataset, split_seed(config))).to(chosen))
 
-    steps = steps_per_epoch(config, len(dataset.train)) * config.train.epochs
     setup = Setup(config, dataset, task, wrapped, chosen, pretrained, finite, steps)
     strategy = STRATEGIES.load(config.augment.strategy)(setup)
     freezing = Freezing(target, config.optim.freeze, config.optim.freeze_norm)

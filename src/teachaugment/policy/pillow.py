@@ -49,7 +49,9 @@ def augmented(picture: Image.Image, drawn: OneDraw | Draw) -> Image.Image:
     opaque = picture if alpha is None else picture.convert(picture.mode[:-1])
     matrix: Sequence[Sequence[float]] | None
     if isinstance(drawn, Draw):
-        changed, matrix = pillow_operations.colored(opaque, drawn), pillow_operations.matrix(drawn, picture.size)
+        number, strength = int(drawn.operation), float(drawn.strength)
+        changed = pillow_operations.colored(opaque, number, strength)
+        matrix = pillow_operations.matrix(number, strength, picture.size)
     else:
         changed, matrix = colored(opaque, drawn.color), drawn.affine[0].tolist()
     if matrix is not None:

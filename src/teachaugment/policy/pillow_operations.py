@@ -127,15 +127,14 @@ MATRICES: dict[Callable[..., Tensor], Callable[[float], Matrix]] = {
 
 def draw(strength: float) -> Draw:
     """What ``OneOperation.sample`` draws for one image of the same random numbers, weakened; in fewer steps."""
-    number = int(torch.randint(FIRST_COLOR, COUNT, (1,)))
-    number = 0 if float(torch.rand(1)) < PLAIN else number
-    sign = 2 * float(torch.randint(2, (1,), dtype=torch.float32)) - 1
-    return Draw(torch.tensor([number]), torch.tensor([sign * strength]))
+    number = torch.randint(FIRST_COLOR, COUNT, (1,))
+    if float(torch.rand(1)) < PLAIN:
+        number.zero_()
+    return Draw(number, torch.randint(2, (1,), dtype=torch.float32).mul_(2 * strength).sub_(strength))
 
 
-def colored(picture: Image.Image, drawn: Draw) -> Image.Image:
-    """A picture of mode L or RGB after the operation drawn for it, if that is one of colours."""
-    number, strength = int(drawn.operation), float(drawn.strength)
+def colored(picture: Image.Image, number: int, strength: float) -> Image.Image:
+    """A picture of mode L or RGB after the operation of this number, if that is one of colours."""
     if not FIRST_COLOR <= number < FIRST_MOVE:
         return picture
     operation = COLORS[number - FIRST_COLOR]
@@ -149,9 +148,8 @@ def colored(picture: Image.Image, drawn: Draw) -> Image.Image:
     return picture.point(levels * (len(picture.getbands()) * len(LEVEL) // len(levels)))
 
 
-def matrix(drawn: Draw, size: tuple[int, int]) -> Matrix | None:
+def matrix(number: int, strength: float, size: tuple[int, int]) -> Matrix | None:
     """Where a picture of this width and height is read, in coordinates from -1 to 1; None: where it was."""
-    number, strength = int(drawn.operation), float(drawn.strength)
     if number < FIRST_MOVE:
         return None
     operation, (width, height) = MOVES[number - FIRST_MOVE], size

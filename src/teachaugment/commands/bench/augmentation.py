@@ -144,8 +144,8 @@ def difference(policy: Policy, size: int, draws: int = 20) -> float:
 
 
 def _per_sample(policies: dict[str, Policy], size: int, n: int) -> Calls:
-    pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    kinds = {"tensor": list(pixels), "PIL": [tv.to_pil_image(one) for one in pixels]}
+    pixels = [photograph(size, size, seed) for seed in range(n)]
+    kinds = {"tensor": pixels, "PIL": [tv.to_pil_image(one) for one in pixels]}
 
     def loop(transform: Callable[[Any], Any], images: list[Any]) -> Callable[[], object]:
         return lambda: torch.stack(
