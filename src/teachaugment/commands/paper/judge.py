@@ -107,32 +107,27 @@ def pairs(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> Iterat
                 yield f"{place.short}: {told}{'' if clear(found) else ' (may be chance)'}", found
 
 
+def verdict(right: list[bool], sure: list[bool]) -> str:
+    """Of differences that are as claimed or not, and clear or not: it holds where all are as claimed and one is clear."""
+    if not right:
+        return UNTESTED
+    if any(s and not r for r, s in zip(right, sure, strict=True)):
+        return NOT
+    if not all(right):
+        return OPEN
+    return HOLDS if any(sure) else LIKE
+
+
 def all_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:
-    """As claimed where every mean is, and then it holds if one of them is clearly so."""
     found = list(pairs(item, asked, done))
     right, sure = [d["mean"] > 0 for _, d in found], [clear(d) for _, d in found]
-    verdict = OPEN
-    if not found:
-        verdict = UNTESTED
-    elif any(s and not r for r, s in zip(right, sure, strict=True)):
-        verdict = NOT
-    elif all(right):
-        verdict = HOLDS if any(sure) else LIKE
-    return verdict, "; ".join(name for name, _ in found)
+    return verdict(right, sure), "; ".join(name for name, _ in found)
 
 
 def none_better(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> tuple[str, str]:
-    """Holds where no mean is better, and does not where one is clearly so."""
     found = list(pairs(item, asked, done))
-    better = [(d["mean"] > 0, clear(d)) for _, d in found]
-    verdict = OPEN
-    if not found:
-        verdict = UNTESTED
-    elif (True, True) in better:
-        verdict = NOT
-    elif not any(ahead for ahead, _ in better):
-        verdict = HOLDS
-    return verdict, "; ".join(name for name, _ in found)
+    right, sure = [d["mean"] <= 0 for _, d in found], [clear(d) for _, d in found]
+    return verdict(right, sure), "; ".join(name for name, _ in found)
 
 
 def rising(item: Item, asked: Mapping[str, Any], numbers: Numbers) -> tuple[str, str]:
@@ -162,18 +157,23 @@ def takes(item: Item, asked: Mapping[str, Any], done: Mapping[str, Row]) -> tupl
 
 
 def best_by_ease(item: Item, done: Mapping[str, Row]) -> tuple[str, str]:
-    """Whether the best row comes later (its ε is larger) where the error is smaller."""
+    """Whether the best row comes later (its ε is larger) where the error is smaller. It is clear where, on one of the
+    data sets, its best row is clearly ahead of the one that is best on the other."""
     best = []
     for place in item.places:
-        groups = [group for group in groups_of(item, place, done).values() if group.rows]
+        groups = {label: group for label, group in groups_of(item, place, done).items() if group.rows}
         if len(groups) == len(item.rows):
-            means = [s["mean"] for s in summarize(groups)["strategies"]]
-            best.append((100 - max(means), means.index(max(means)), place.short))
-    best.sort()
-    told = "; ".join(f"{short}: best {item.rows[k].label}, error {error:.1f} %" for error, k, short in best)
+            means = [s["mean"] for s in summarize(list(groups.values()))["strategies"]]
+            best.append((100 - max(means), means.index(max(means)), place.short, groups))
+    best.sort(key=lambda one: one[:2])
+    told = "; ".join(f"{short}: best {item.rows[k].label}, error {error:.1f} %" for error, k, short, _ in best)
     if len(best) < 2:
         return UNTESTED, told
-    return (HOLDS if best[0][1] > best[-1][1] else NOT), told
+    (_, easy, _, on_easy), (_, hard, _, on_hard) = best[0], best[-1]
+    labels = item.rows[easy].label, item.rows[hard].label
+    apart = [] if easy == hard else [difference(on_easy, *labels), difference(on_hard, *reversed(labels))]
+    sure = any(found is not None and clear(found) for found in apart)
+    return verdict([easy > hard], [sure]), told
 
 
 def _all_or_some(right: list[bool]) -> str:
