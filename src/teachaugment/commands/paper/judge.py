@@ -108,7 +108,7 @@ def pairs(item: Item, asked: list[list[str]], done: Mapping[str, Row]) -> Iterat
 
 
 def verdict(right: list[bool], sure: list[bool]) -> str:
-    """Of differences that are as claimed or not, and clear or not: it holds where all are as claimed and one is clear."""
+    """Of differences as claimed or not, and clear or not: it holds where all are as claimed and one is clear."""
     if not right:
         return UNTESTED
     if any(s and not r for r, s in zip(right, sure, strict=True)):
