@@ -94,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_text(state(items, tasks, done, folder, jobs))
     if arguments.scale == "paper":
         print_text(commands(items))
+    elif not asked:
+        print_text("To train what is missing: teachaugment paper --run --data DIR, with the data in DIR (docs/paper.md).")
     return code
 
 
