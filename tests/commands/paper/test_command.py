@@ -67,7 +67,7 @@ def test_missing_rows_are_trained_once_and_the_page_is_made_of_what_is_kept(smal
     first = capsys.readouterr().out
     assert re.search(r"tab3 .* 0 of 4 +0 of 4 +2 +0:\d\d", first) and "All of it together, 3 runs" in first
     assert "tab3 OnlineAugment: it is not here" in first and "data/other is not there: somewhere else" in first
-    assert "To train what is missing: teachaugment paper --run --data DIR" in first
+    assert "To go on: teachaugment paper --run --data DIR" in first
     assert not kept.exists()  # nothing to show
 
     assert cli.main(["paper", "--run", "tab3", "--jobs", "1"]) == 0

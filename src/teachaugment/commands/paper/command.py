@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.scale == "paper":
         print_text(commands(items))
     elif not asked:
-        print_text("To train what is missing: teachaugment paper --run --data DIR, with the data in DIR (docs/paper.md).")
+        print_text("To go on: teachaugment paper --run --data DIR, with the data in DIR (docs/paper.md).")
     return code
 
 
