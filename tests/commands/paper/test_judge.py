@@ -11,7 +11,8 @@ LAPTOP = items("laptop")
 
 
 def kept(item_name: str, where: int = 0, **values: list[float]):
-    """Rows of CIFAR-10 whose accuracies over seeds are given in the order of the table's rows; None is not measured."""
+    """Rows of one data set, the first is CIFAR-10, whose accuracies over seeds are given in the order of the table's
+    rows; None is not measured."""
     item, done = LAPTOP[item_name], {}
     place = item.places[where]
     for row, accuracies in zip(item.rows, values["rows"], strict=True):
