@@ -4,9 +4,10 @@
     python experiments/equal_time.py DIR --only shapes
     python experiments/equal_time.py                    # only the table of docs/results.md again
 
-How much slower a strategy is comes from the scoreboard's own runs, whose rows must be there before: its quickest
-training by the quickest without augmentation, because on a shared machine the others were disturbed. One that is no
-slower has the scoreboard's rows here too. ``equal_time`` in ``scoreboard.yaml`` names the settings.
+How much slower a strategy is comes from short trainings (a fifth of the epochs) that are made one after the other
+before: its quickest by the quickest without augmentation. Those of the scoreboard were made on other days, beside other
+programs. A strategy that is no slower has the scoreboard's rows here too. ``equal_time`` in ``scoreboard.yaml`` names
+the settings.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from teachaugment.commands.compare.statistics import Group
 from teachaugment.show.table import Table, markdown
 
 EQUAL = HERE / "results" / "equal-time"
+SHORTER, TIMED = 5, 2  # times, and how many seeds of each strategy are timed
 BEGIN, END = "<!-- equal time: written by experiments/equal_time.py -->", "<!-- end of equal time -->"
 
 
@@ -45,6 +46,9 @@ def main() -> None:
 def train(plan: dict[str, Any], name: str, data: str, output: Path) -> None:
     setting = plan["settings"][name]
     flags = shlex.split(setting["flags"].format(data="."))
+    short = ["--strategies", ",".join(plan["strategies"][label] for label in plan["first"]), "--seeds", str(TIMED)]
+    short += with_epochs(flags, epochs_of(setting) // SHORTER)
+    run_compare([*short, "--results", str(costs_of(name)), "--output", str(output.resolve() / f"{name}-costs")], data)
     budget = budgets(plan, name)
     for label, epochs in budget.items():
         if epochs == budget[NOTHING]:
@@ -63,19 +67,29 @@ def with_epochs(flags: list[str], epochs: int) -> list[str]:
     ]
 
 
-def budgets(plan: dict[str, Any], name: str) -> dict[str, int]:
-    """Epochs of each strategy in the time of those of none."""
-    groups = by_strategy(plan, kept.read(RESULTS / f"{name}.jsonl"))
-    found = re.search(r"--epochs (\d+)", plan["settings"][name]["flags"])
+def epochs_of(setting: dict[str, Any]) -> int:
+    found = re.search(r"--epochs (\d+)", setting["flags"])
     assert found is not None
-    seconds = {label: [row["train_seconds"] for row in group.rows.values()] for label, group in groups.items()}
-    if not seconds[NOTHING]:
-        sys.exit(f"{RESULTS / name}.jsonl has no rows yet; first: python experiments/scoreboard.py DIR --only {name}")
-    plain = min(seconds[NOTHING])
-    return {
-        label: max(1, round(int(found[1]) * min(1.0, plain / min(seconds[label]))))
+    return int(found[1])
+
+
+def costs_of(name: str) -> Path:
+    """The rows of the short trainings of a setting."""
+    return EQUAL / f"{name}-costs.jsonl"
+
+
+def budgets(plan: dict[str, Any], name: str) -> dict[str, int]:
+    """Epochs of each strategy in the time of those of none; empty before the short trainings."""
+    groups = by_strategy(plan, kept.read(costs_of(name)))
+    seconds = {
+        label: min((row["train_seconds"] for row in groups[label].rows.values()), default=None)
         for label in plan["first"]
-        if seconds[label]
+    }
+    plain, epochs = seconds[NOTHING], epochs_of(plan["settings"][name])
+    if plain is None:
+        return {}
+    return {
+        label: max(1, round(epochs * min(1.0, plain / found))) for label, found in seconds.items() if found is not None
     }
 
 
@@ -99,10 +113,9 @@ def section(plan: dict[str, Any]) -> str:
 def rows_at_equal_time(plan: dict[str, Any], name: str) -> dict[str, Group]:
     """The rows of each strategy: those of the scoreboard for one that is no slower than none."""
     own, board = (by_strategy(plan, kept.read(folder / f"{name}.jsonl")) for folder in (EQUAL, RESULTS))
-    if not board[NOTHING].rows:
-        return own
     budget = budgets(plan, name)
-    return {label: board[label] if budget.get(label) == budget[NOTHING] else own[label] for label in own}
+    as_long = [label for label in own if label in budget and budget[label] == budget[NOTHING]]
+    return {label: board[label] if label in as_long else own[label] for label in own}
 
 
 def cell(group: Group) -> str:

@@ -14,7 +14,7 @@ from torch import nn
 from teachaugment import Batch, TeachAugment, UserError
 from teachaugment.governor import CLIMB, FINISH, LATE, RATIO, RISE, Governor, mean_recall
 from teachaugment.losses import cross_entropy
-from teachaugment.mastery import default_mastery, recall
+from teachaugment.mastery import default_mastery, recall, recall_apart
 
 Mastered = Callable[[float, float], float]  # what is mastered at a progress of the training and a strength
 
@@ -168,13 +168,15 @@ def test_numbers_of_the_papers_algorithm_are_refused_where_they_would_do_nothing
         TeachAugment(network(), num_classes=3, n_inner=2)
 
 
-def test_a_part_of_the_images_can_be_counted_on_their_own():
+def test_plain_and_augmented_images_are_counted_apart():
     generator = torch.Generator().manual_seed(0)
     scores, label, part = torch.rand(40, 3, generator=generator), torch.arange(40) % 3, torch.arange(40) < 13
-    torch.testing.assert_close(recall(scores, label, part), recall(scores[part], label[part]))
+    apart = torch.stack([recall(scores[rows], label[rows]) for rows in (part, ~part)])
+    torch.testing.assert_close(recall_apart(scores, label, part), apart)
     pixels, mask = torch.rand(6, 3, 4, 4, generator=generator), torch.randint(0, 3, (6, 4, 4), generator=generator)
     mask[:, 0] = 255
-    torch.testing.assert_close(recall(pixels, mask, part[10:16]), recall(pixels[:3], mask[:3]))
+    apart = torch.stack([recall(pixels[:3], mask[:3]), recall(pixels[3:], mask[3:])])
+    torch.testing.assert_close(recall_apart(pixels, mask, part[10:16]), apart)
 
 
 def test_outputs_that_are_shown_spare_the_target_the_questions():

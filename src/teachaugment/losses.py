@@ -76,12 +76,17 @@ def in_full_precision(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
+def highest(scores: Tensor, dim: int = 1, keepdim: bool = False) -> Tensor:
+    """The class with the highest score. ``argmax`` says the same, but takes four times as long for pixels on a CPU."""
+    return scores.max(dim, keepdim).indices
+
+
 def log_one_minus_softmax(logits: Tensor, dim: int = 1) -> Tensor:
     """log(1 - softmax(logits)), finite however confident the prediction.
 
     Only the largest probability can come near 1; for it, 1 - p is summed from the other classes instead of subtracted.
     """
-    top = logits.argmax(dim, keepdim=True)
+    top = highest(logits, dim, keepdim=True)
     is_top = torch.zeros_like(logits, dtype=torch.bool).scatter(dim, top, True)
     log_total = logits.logsumexp(dim, keepdim=True)
     log_others = logits.masked_fill(is_top, -torch.inf).logsumexp(dim, keepdim=True)

@@ -15,23 +15,29 @@ from torch import Tensor, nn
 from teachaugment.batch import IGNORE, Batch
 from teachaugment.errors import UserError
 from teachaugment.governor import Governor
-from teachaugment.losses import Loss, main_head, smoothing_of
+from teachaugment.losses import Loss, highest, main_head, smoothing_of
 from teachaugment.networks import Forward, as_it_trains, evaluating, in_32_bits
 
 Mastery = Callable[[Any, Any], Tensor]
 IMAGES = 16  # that the target is asked about, where it has to be asked
 
 
-def recall(output: Any, truth: Tensor, images: Tensor | None = None) -> Tensor:
-    """Of class scores: how many images, or pixels of masks, are recognised in each class; of some images ([B] bool)."""
+def recall(output: Any, truth: Tensor) -> Tensor:
+    """Of class scores: how many images, or pixels of masks, are recognised in each class."""
+    return recall_apart(output, truth, torch.ones(len(truth), dtype=torch.bool, device=truth.device))[0]
+
+
+def recall_apart(output: Any, truth: Tensor, plain: Tensor) -> Tensor:
+    """The same for the images that are plain ([B] bool) and for the others, [plain or not, right or seen, classes]."""
     scores = main_head(output)
-    found, label = scores.argmax(1).flatten(), (truth.argmax(1) if truth.is_floating_point() else truth).flatten()
+    classes = scores.shape[1]
+    label = (truth.argmax(1) if truth.is_floating_point() else truth).flatten()
     known = label != IGNORE if truth.ndim > 2 else torch.ones_like(label, dtype=torch.bool)
     label = label.masked_fill(~known, 0)
-    if images is not None:
-        known = known & images.repeat_interleave(len(known) // max(1, len(images)))
-    counted = torch.stack([(found == label) & known, known]).to(torch.float32)
-    return counted.new_zeros(2, scores.shape[1]).scatter_add(1, label.expand(2, -1), counted)
+    counted = torch.stack([(highest(scores).flatten() == label) & known, known]).to(torch.float32)
+    cell = label + classes * (~plain).repeat_interleave(len(label) // max(1, len(plain)))
+    counts = counted.new_zeros(2, 2 * classes).scatter_add(1, cell.expand(2, -1), counted)
+    return counts.view(2, 2, classes).transpose(0, 1)
 
 
 def likelihood(loss: Loss) -> Mastery:
@@ -91,7 +97,7 @@ class Examiner:
             if not changed or seen.plain is None:
                 plain = augmented = recall(output, truth)
             else:
-                plain, augmented = (recall(output, truth, images) for images in (seen.plain, ~seen.plain))
+                plain, augmented = recall_apart(output, truth, seen.plain)
         self.governor.count(plain, augmented)
 
     def step(self, batch: Batch, augment: Callable[[Batch], Batch]) -> None:

@@ -147,7 +147,7 @@ def parameters(augmenter: NeuralAugmenter) -> dict[str, Tensor]:
 
 def perceptron(network: MLP, weights: Weights, name: str, scores: Tensor, label: int | None) -> Perceptron:
     """``MLP.select`` for one sub-network."""
-    first, second = np.argpartition(scores.numpy()[:, 0], -network.kept)[:, -network.kept :]
+    first, second = scores[:, 0].topk(network.kept, sorted=False).indices.numpy()
     scale = network.hidden / network.kept
     bias = weights(f"{name}.first.bias", first)
     if label is not None and network.class_bias:

@@ -94,7 +94,7 @@ def cell_of(pixels: Array) -> Array:
 
 
 def table(color: ColorMap) -> tuple[Array, Array | None]:
-    """What the darkest colour of each cell becomes, [CELLS ** 3] pixels 0xFFBBGGRR, and ``WITHIN`` for the channels
+    """What the darkest colour of each cell becomes, [CELLS ** 3] pixels 0x00BBGGRR, and ``WITHIN`` for the channels
     that become darker as the colour gets brighter; None, if there are none.
 
     A colour keeps its place within its cell, or the opposite place, so that smooth shades stay smooth and a map that
@@ -107,17 +107,22 @@ def table(color: ColorMap) -> tuple[Array, Array | None]:
     falling = None
     if folds:
         made = unwound(made)
-        falling = packed((made < 0) * np.uint32(WIDTH - 1))
+        falling = packed(np.signbit(made).astype(np.uint32))
+        falling *= WIDTH - 1
         np.abs(made, out=made)
     made *= 255
     made += 0.5 - (WIDTH - 1) / 2
-    return packed(made.clip(0, 256 - WIDTH, out=made).astype(np.uint32)) | 0xFF000000, falling
+    return packed(made.clip(0, 256 - WIDTH, out=made).astype(np.uint32)), falling
 
 
 def packed(channels: Array) -> Array:
-    """[3, N] of uint32 to N pixels."""
+    """[3, N] of uint32 to N pixels; in place."""
     red, green, blue = channels
-    return red | green << 8 | blue << 16
+    green <<= 8
+    blue <<= 16
+    red |= green
+    red |= blue
+    return red
 
 
 @lru_cache

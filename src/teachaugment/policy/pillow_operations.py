@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from PIL import Image, ImageEnhance
+from PIL import Image
 from torch import Tensor
 
 from teachaugment.augment import operations
+from teachaugment.augment.fixed import GREY
 from teachaugment.augment.one_operation import (
     ALL_OR_NOTHING,
     COLORS,
@@ -81,7 +82,10 @@ TABLES: dict[Callable[..., Tensor], Callable[[Image.Image, float], Array]] = {
 
 
 def color(picture: Image.Image, change: float) -> Image.Image:
-    return ImageEnhance.Color(picture).enhance(1 + change)
+    if picture.mode == "L":
+        return picture
+    away = np.hstack([np.eye(3) + change * (np.eye(3) - GREY), np.zeros((3, 1))])  # 1 + change times as far from grey
+    return picture.convert("RGB", tuple(away.ravel()))
 
 
 def sharpness(picture: Image.Image, change: float) -> Image.Image:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from teachaugment.batch import IGNORE, Batch
-from teachaugment.losses import cross_entropy, main_head
+from teachaugment.losses import cross_entropy, highest, main_head
 
 
 class SegmentationMeter:
@@ -27,7 +27,7 @@ class SegmentationMeter:
         logits, mask = main_head(output), masks(batch)
         if loss is None:
             loss = cross_entropy(logits, mask)
-        cell = torch.where(mask == IGNORE, len(self.cells) - 1, mask * self.num_classes + logits.argmax(1)).flatten()
+        cell = torch.where(mask == IGNORE, len(self.cells) - 1, mask * self.num_classes + highest(logits)).flatten()
         # scatter_add_ rather than bincount: bincount waits for the device.
         self.cells.scatter_add_(0, cell, torch.ones_like(cell))
         self.total_loss += loss.detach() * len(batch)

@@ -16,7 +16,7 @@ from teachaugment.config.sections import Config
 from teachaugment.data.files import image_files
 from teachaugment.data.folders import IMAGE_FOLDERS, MASK_FOLDERS, one_of
 from teachaugment.data.splits import DataSet
-from teachaugment.losses import cross_entropy, main_head
+from teachaugment.losses import cross_entropy, highest, main_head
 from teachaugment.show.pictures import Picture
 from teachaugment.tasks.reading import reading
 from teachaugment.tasks.segmentation import overlay
@@ -102,17 +102,17 @@ class Segmentation(Task):
         return overlay.legend(super().comparison(originals, made), self.classes, self.colors)
 
     def prediction_picture(self, batch: Batch, outputs: Sequence[Any]) -> Picture:
-        choice = torch.cat([main_head(output).argmax(1) for output in outputs])
+        choice = torch.cat([highest(main_head(output)) for output in outputs])
         return overlay.predictions(batch, choice, self.classes, self.colors)
 
     def count_right(self, output: Any, batch: Batch) -> tuple[Tensor, Tensor]:
         """Pixels of unknown class do not count."""
         mask = masks(batch)
         known = mask != IGNORE
-        return ((main_head(output).argmax(1) == mask) & known).sum(), known.sum()
+        return ((highest(main_head(output)) == mask) & known).sum(), known.sum()
 
     def predictions(self, output: Any) -> list[MaskPrediction]:
-        choice = main_head(output).argmax(1).to(torch.uint8).cpu()
+        choice = highest(main_head(output)).to(torch.uint8).cpu()
         return [MaskPrediction(mask, self.classes, self.colors) for mask in choice]
 
     def find_images(self, folder: Path) -> tuple[list[str], list[str | None]]:
