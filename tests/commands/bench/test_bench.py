@@ -25,6 +25,7 @@ TINY = Plan(
     budget=0.0,
     device="cpu",
     augmentation=((8, 2), (32, 2)),
+    samples=3,
     color=((8, 2), (112, 1)),
     color_backward_up_to=8,
     pixels=(8, 16),

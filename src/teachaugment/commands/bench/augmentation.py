@@ -29,6 +29,7 @@ KORNIA, KORNIA_HALF = "kornia ColorJitter + RandomAffine", "the same with p = 0.
 OURS_IN_WORKER, DEFAULT_IN_WORKER = "TeachAugment as a transform", "adaptive as a transform"
 TRIVIAL = "torchvision TrivialAugmentWide"
 RAND = "torchvision RandAugment"
+PIXELS = 2**24  # of all images that are augmented one by one: their floats take 200 MB
 
 
 def measure(plan: Plan, device: torch.device) -> list[dict[str, Any]]:
@@ -43,7 +44,8 @@ def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str,
         OURS_IN_WORKER: Policy.of(make_augmenter(plan, torch.device("cpu"))),
         DEFAULT_IN_WORKER: Policy.of(OneOperation()),
     }
-    single = _per_sample(policies, size, n)
+    samples = max(1, min(plan.samples, PIXELS // size**2))
+    single = _per_sample(policies, size, samples)
     forward: list[Case] = list(batched.items())
     if device.type == "cpu":
         forward.append((OURS_ONE, on_one_thread(batched[OURS])))
@@ -53,10 +55,11 @@ def _rows(plan: Plan, size: int, n: int, device: torch.device) -> list[dict[str,
     both = summary(backward)
     rows = []
     for name in (*times, *([] if KORNIA in times else [KORNIA])):
-        row: dict[str, Any] = {"size": size, "batch_size": n, "name": name, "installed": name in times}
+        images = samples if name in single else n
+        row: dict[str, Any] = {"size": size, "batch_size": images, "name": name, "installed": name in times}
         if name in times:
             row["threads"] = threads if name in batched else 1
-            row["forward"] = _speed(n, times[name])
+            row["forward"] = _speed(images, times[name])
         if name in (pictures := {f"{ours}, PIL": policy for ours, policy in policies.items()}):
             row["difference"] = difference(pictures[name], size)
         if name in batched:

@@ -22,6 +22,7 @@ class Plan:
     device: str | None = None  # None: the accelerator if there is one
 
     augmentation: tuple[tuple[int, int], ...] = ((32, 128), (224, 32), (512, 8), (1024, 4))  # (size, batch)
+    samples: int = 64  # images of a call where they are augmented one by one: so many that the draws average out
     color: tuple[tuple[int, int], ...] = ((32, 128), (224, 8), (512, 2), (1024, 1))
     color_backward_up_to: int = 512  # larger images are measured forward only: the per-pixel forms need gigabytes
     pixels: tuple[int, ...] = (32, 64, 128, 256, 512)  # image sizes of the scaling table, at scaling_batch
