@@ -60,8 +60,8 @@ def test_the_names_of_the_fixed_augmentation():
     for name in ("none", "teachaugment", "randaugment"):
         assert fixed(strategy=name, **given) == (False, 3, 5, 0.4, 0.1)  # as before there were such names
     assert fixed(strategy="unaugmented", **given) == (False, 0, 0, 0.0, 0.0)
-    assert fixed(strategy="crop-flip", **given) == (True, 3, 0, 0.4, 0.1)
-    assert fixed(strategy="cutout", **given) == (True, 3, 5, 0.4, 0.1)
+    assert fixed(strategy="crop-flip", **given) == (False, 3, 0, 0.4, 0.1)  # who says no flip means it
+    assert fixed(strategy="cutout", **given) == (False, 3, 5, 0.4, 0.1)
     assert fixed(strategy="crop-flip", crop=0) == (True, 1, 0, 0.0, 0.0)
     assert fixed(strategy="cutout", crop=0, cutout=0) == (True, 1, 4, 0.0, 0.0)
 

@@ -31,8 +31,9 @@ class EachView(Strategy):
 def fixed_augmentation(settings: AugmentConfig, dataset: DataSet) -> tuple[AugmentConfig, DataSet]:
     """The settings as ``unaugmented``, ``crop-flip`` and ``cutout`` mean them; every other strategy keeps them.
 
-    Sizes that are set stay. Where one is 0, it is that of CIFAR in proportion: a crop of 4 and a square of 16 in 32
-    pixels. Images that are cropped at random while they are decoded are not cropped again.
+    Sizes that are set stay, and images that must not be mirrored are not. Where a size is 0, it is that of CIFAR in
+    proportion: a crop of 4 and a square of 16 in 32 pixels. Images that are cropped at random while they are decoded
+    are not cropped again.
     """
     train, side = dataset.train, min(dataset.size)
     if settings.strategy == "unaugmented":
@@ -42,4 +43,4 @@ def fixed_augmentation(settings: AugmentConfig, dataset: DataSet) -> tuple[Augme
         return settings, dataset
     crop = settings.crop or (0 if train.cropped else max(1, side // 8))
     cutout = (settings.cutout or side // 2) if settings.strategy == "cutout" else 0
-    return replace(settings, flip=True, crop=crop, cutout=cutout), dataset
+    return replace(settings, crop=crop, cutout=cutout), dataset
