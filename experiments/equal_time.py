@@ -6,8 +6,9 @@
 
 How much slower a strategy is comes from short trainings (a fifth of the epochs) that are made one after the other
 before: its quickest by the quickest without augmentation. Those of the scoreboard were made on other days, beside other
-programs. A strategy that is no slower has the scoreboard's rows here too. ``equal_time`` in ``scoreboard.yaml`` names
-the settings.
+programs. The default's strength is still zero in most of so short a training, so it counts as slow as at full strength
+(``AT_FULL_STRENGTH``), or slower. A strategy that is no slower than none has the scoreboard's rows here too.
+``equal_time`` in ``scoreboard.yaml`` names the settings.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from teachaugment.show.table import Table, markdown
 
 EQUAL = HERE / "results" / "equal-time"
 SHORTER, TIMED = 5, 2  # times, and how many seeds of each strategy are timed
+AT_FULL_STRENGTH = 1.06  # times plain training: the most that `bench --part training` has measured (performance.md)
 BEGIN, END = "<!-- equal time: written by experiments/equal_time.py -->", "<!-- end of equal time -->"
 
 
@@ -88,6 +90,8 @@ def budgets(plan: dict[str, Any], name: str) -> dict[str, int]:
     plain, epochs = seconds[NOTHING], epochs_of(plan["settings"][name])
     if plain is None:
         return {}
+    if (ours := seconds[OURS]) is not None:
+        seconds[OURS] = max(ours, AT_FULL_STRENGTH * plain)
     return {
         label: max(1, round(epochs * min(1.0, plain / found))) for label, found in seconds.items() if found is not None
     }
