@@ -80,7 +80,8 @@ def train(plan: dict[str, Any], wanted: list[str], data: str, output: Path) -> N
         compare(name, plan["first"])
     for name in wanted:
         compare(name, tuned, seeds=1)
-        compare(name, [best_of_first_seed(plan, kept.read(RESULTS / f"{name}.jsonl")), *others])
+        fitting = [label for label in others if label not in plan["settings"][name].get("without", [])]
+        compare(name, [best_of_first_seed(plan, kept.read(RESULTS / f"{name}.jsonl")), *fitting])
 
 
 def run_compare(flags: list[str], data: str) -> None:
