@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
-from teachaugment.governor import CLIMB, FINISH, LATE, RATIO, RISE, Governor, mean_recall
+from teachaugment.governor import LATE, RATIO, RISE, Governor, mean_recall
 from teachaugment.losses import cross_entropy
 from teachaugment.mastery import default_mastery, recall, recall_apart
 
@@ -29,41 +30,33 @@ def trained(total: int | None, plain: Mastered, augmented: Mastered, steps: int 
     governor, strengths = Governor(total), []
 
     def ask() -> tuple[torch.Tensor, torch.Tensor]:
-        with_it = augmented if governor.now > 0 else plain
-        return tuple(counts(share(governor.progress, governor.now)) for share in (plain, with_it))
+        with_it = augmented if governor.strength > 0 else plain
+        return tuple(counts(share(governor.progress, governor.strength)) for share in (plain, with_it))
 
     for _ in range(total or steps):
         governor.step(ask)
-        strengths.append(governor.now)
+        strengths.append(governor.strength)
     return governor, strengths
 
 
-def test_a_network_that_masters_everything_gets_full_strength_and_finishes_on_plain_images():
+def test_a_network_that_masters_everything_gets_full_strength_to_the_end():
     _, strengths = trained(400, lambda p, s: min(1.0, 3 * p), lambda p, s: min(1.0, 3 * p))
-    assert max(strengths) == 1 and strengths[-1] == 0
-    assert all(a >= b for a, b in zip(strengths[-40:], strengths[-39:], strict=False))
-    assert strengths[int(400 * (1 - FINISH)) - 2] == 1
+    assert strengths[0] == 0 and strengths[-1] == 1
+    assert all(a <= b for a, b in pairwise(strengths))
 
 
-def test_the_first_climb_is_faster_and_ends_when_a_condition_fails():
-    """Both networks master everything, but one of them forgets it for a while."""
-    steady, never = trained(400, lambda p, s: 1.0, lambda p, s: 1.0)
-    assert never.index(1) == pytest.approx(400 * RISE / CLIMB, abs=3 * steady.every) and steady.climbing
-    forgetful, once = trained(400, lambda p, s: 1.0, lambda p, s: 0.5 if 0.15 < p < 0.3 else 1.0)
-    low = once.index(min(once[60:200]), 60)
-    assert once.index(1, low) - low > 2 * never.index(1) * (1 - min(once[60:200])) and not forgetful.climbing
+def test_from_nothing_to_full_strength_takes_the_same_share_of_any_training():
+    for total in (100, 400, 2000):
+        governor, strengths = trained(total, lambda p, s: 1.0, lambda p, s: 1.0)
+        assert strengths.index(1) == pytest.approx(RISE * total, abs=3 * governor.every)
 
 
-def test_the_climb_goes_on_after_a_resume():
-    before, _ = trained(400, lambda p, s: 1.0, lambda p, s: 1.0, steps=20)
-    before.climbing = False
-    for state, climbs in ((before.state_dict(), False), (Governor(400).state_dict(), True)):
-        after = Governor(400)
-        after.load_state_dict(state, torch.device("cpu"))
-        assert after.climbing is climbs
-    earlier = {name: value for name, value in before.state_dict().items() if name != "climbing"}
-    after.load_state_dict(earlier, torch.device("cpu"))
-    assert not after.climbing  # checkpoints from before it are resumed as they were
+def test_states_of_earlier_governors_are_resumed():
+    """They also kept whether the strength was still on its first way up."""
+    before, _ = trained(400, lambda p, s: 1.0, lambda p, s: 1.0)
+    after = Governor(400)
+    after.load_state_dict({**before.state_dict(), "climbing": True}, torch.device("cpu"))
+    assert after.strength == before.strength == 1 and after.steps == before.steps
 
 
 @pytest.mark.parametrize("bears", [0.2, 0.5, 0.8])
@@ -73,7 +66,7 @@ def test_the_strength_settles_where_the_network_still_masters_augmented_images(b
     middle = strengths[1000:1700]
     assert max(middle) - min(middle) < 0.1
     assert sum(middle) / len(middle) == pytest.approx(bears + 1 - RATIO, abs=0.05)
-    assert governor.strength == pytest.approx(middle[-1], abs=0.05)  # the finish does not change what was found
+    assert governor.strength == pytest.approx(middle[-1], abs=0.05)
 
 
 def test_a_network_that_never_masters_its_images_is_left_alone():
@@ -88,10 +81,10 @@ def test_nothing_begins_when_it_is_late():
 
 def test_a_network_that_loses_its_images_gets_them_back():
     _, strengths = trained(400, lambda p, s: 1.0 if p < 0.3 else 0.3, lambda p, s: 1.0 if p < 0.3 else 0.3)
-    assert max(strengths) == 1 and strengths[280] == 0
+    assert max(strengths) > 0.9 and strengths[280] == 0
 
 
-def test_a_training_of_unknown_length_is_never_late_and_does_not_finish():
+def test_a_training_of_unknown_length_is_never_late():
     _, strengths = trained(None, lambda p, s: 1.0, lambda p, s: 1.0, steps=5000)
     assert strengths[-1] == 1
     late = trained(None, lambda p, s: float(p == 1), lambda p, s: float(p == 1), steps=5000)[1]
@@ -140,7 +133,7 @@ def test_the_drop_in_opens_once_the_images_are_mastered():
     x, y = data()
     assert teach(x, y) is x  # at first nothing is changed, and nothing is drawn
     strengths = loop(model, teach, 200)
-    assert strengths[0] == 0 and max(strengths) > 0.2 and strengths[-1] == 0
+    assert strengths[0] == 0 and max(strengths) > 0.2
     assert model.training and all(module.training for module in model.modules())
     assert teach.policy().strength == teach.governor.strength > 0
 

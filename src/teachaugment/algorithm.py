@@ -77,7 +77,7 @@ class TeachAugment:
     objective:    Eq. 1 unless given; see teachaugment.objectives.
     mastery:      mastery(output, label), by which the strength is governed: the recall of each class unless given, or
                   with a loss of your own what that leaves to be lost; see teachaugment.mastery.
-    total_steps:  of the whole training, if you know it: the strength keeps pace with it and goes to zero at its end.
+    total_steps:  of the whole training, if you know it: the strength keeps pace with it.
     teacher:      None for the EMA teacher, or a pretrained module.
     hyperparameters, changes:  everything that is a number, as ``Hyperparameters`` or by the names of its fields.
 
@@ -162,13 +162,12 @@ class TeachAugment:
     @torch.no_grad()
     def current(self, batch: Batch, generator: torch.Generator) -> Batch:
         """a_φ(x) with φ as it is now, for pictures."""
-        strength = 1.0 if self.governor is None else self.governor.strength
-        return batch.with_views([view.augmented(x, generator, strength) for view, x in self._each(batch)])
+        return batch.with_views([view.augmented(x, generator, self.strength) for view, x in self._each(batch)])
 
     @property
     def strength(self) -> float:
         """Of the coming step's augmentation: 1 unless it is governed."""
-        return 1.0 if self.governor is None else self.governor.now
+        return 1.0 if self.governor is None else self.governor.strength
 
     def observe(self, output: Any, seen: Batch) -> None:
         """What the target says in its own update about images that ``augment`` gave, normalised: the strength goes by
@@ -280,8 +279,7 @@ class TeachAugment:
 
     def policies(self, *, snapshots: bool = False, **about: Any) -> list[Policy]:
         """One policy for each view; ``about`` is what ``Policy`` is told besides."""
-        found = 1.0 if self.governor is None else self.governor.strength
-        return [view.policy(snapshots, found=found, **about) for view in self.views]
+        return [view.policy(snapshots, found=self.strength, **about) for view in self.views]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything owned here, for an exact resume: the random numbers are a function of seed and steps."""

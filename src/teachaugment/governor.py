@@ -8,8 +8,7 @@ about a few images now and then. The strength rises while both hold, and falls o
     2.  of the plain ones it masters as many as may be asked of it at this point of the training (``ASKED``).
 
 So a network that has room left gets all that it can bear, and one that does not master its training images yet, or
-never will, trains on them as they are. Until a condition fails for the first time, the strength rises ``CLIMB`` times
-as fast: a pretrained network, or a short training, has no time to lose. Towards the end the strength goes to zero.
+never will, trains on them as they are.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ from teachaugment import distributed
 RATIO = 0.9  # of the plain images' mastery that the augmented ones must reach
 ASKED = 0.8  # of the plain images at the end of the training; before it, this times the root of its progress
 MARGIN = 0.1  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
-RISE = 0.3  # of the training, in which the strength rises from 0 to 1 at full pace
-CLIMB = 3.0  # times as fast, until a condition fails for the first time
-FALL = 1.0  # times as fast
-FINISH = 0.1  # of the training, at its end, in which the strength goes to zero
+RISE = 0.3  # of the training, in which the strength rises from 0 to 1, or falls, at full pace
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
@@ -41,14 +37,13 @@ class Governor:
     """The strength, from 0 to 1, of one training.
 
     total: the steps of the whole training. None: it is not known; then the strength moves as in one of ``UNKNOWN``
-           steps, at no time is it late, and the strength does not go to zero at the end.
+           steps, and at no time is it late.
     """
 
     def __init__(self, total: int | None = None) -> None:
-        self.total, self.finishes = total or UNKNOWN, total is not None
+        self.total, self.ends = total or UNKNOWN, total is not None
         self.every = steps_between(self.total)
         self.strength, self.steps = 0.0, 0
-        self.climbing = True  # no condition has failed since the strength left zero
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
         self.seen: Tensor | None = None  # the same, counted in the target's updates since the last measurement
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
@@ -57,11 +52,6 @@ class Governor:
     @property
     def progress(self) -> float:
         return min(1.0, self.steps / self.total)
-
-    @property
-    def now(self) -> float:
-        """The strength of the coming step."""
-        return self.strength * (min(1.0, (1 - self.progress) / FINISH) if self.finishes else 1.0)
 
     def count(self, plain: Tensor, augmented: Tensor) -> None:
         """What was mastered in an update of the target, [right or seen, classes] each."""
@@ -88,15 +78,12 @@ class Governor:
         self.coming = Later(mean_recall(self.counts))
 
     def decide(self, plain: float, augmented: float) -> None:
-        """Move the strength by what has been mastered; towards the end it stays where it is."""
+        """Move the strength by what has been mastered."""
         self.mastery = (plain, augmented)
-        late, ends = self.progress > LATE, self.progress > 1 - FINISH
-        if self.finishes and (ends or (late and self.strength == 0)):
+        if self.ends and self.strength == 0 and self.progress > LATE:
             return
-        pace = max(-FALL, min(1.0, *(margin / MARGIN for margin in self.margins())))
-        self.climbing = self.climbing and (pace >= 0 or self.strength == 0)
-        self.strength += (CLIMB if self.climbing else 1.0) * pace * self.every / (RISE * self.total)
-        self.strength = min(1.0, max(0.0, self.strength))
+        pace = max(-1.0, min(1.0, *(margin / MARGIN for margin in self.margins())))
+        self.strength = min(1.0, max(0.0, self.strength + pace * self.every / (RISE * self.total)))
 
     def margins(self) -> tuple[float, float]:
         """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
@@ -112,7 +99,6 @@ class Governor:
         return {
             "strength": self.strength,
             "steps": self.steps,
-            "climbing": self.climbing,
             "counts": self.counts,
             "seen": self.seen,
             "coming": coming,
@@ -121,7 +107,6 @@ class Governor:
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
         self.strength, self.steps = state["strength"], state["steps"]
-        self.climbing = bool(state.get("climbing", False))
         self.counts, self.seen = (
             None if found is None else found.to(device) for found in (state["counts"], state.get("seen"))
         )

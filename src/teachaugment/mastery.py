@@ -88,7 +88,7 @@ class Examiner:
     @torch.no_grad()
     def observe(self, output: Any, seen: Batch) -> None:
         """Count what is mastered in an update of the target."""
-        changed, truth = self.governor.now > 0, seen.truth
+        changed, truth = self.governor.strength > 0, seen.truth
         if self.mastery is not recall or not isinstance(truth, Tensor) or truth.is_floating_point():
             return  # there are no classes, or images of several, of which nobody can say what is right
         if changed and seen.plain is None:

@@ -84,7 +84,7 @@ class Learned(Strategy):
 
     @property
     def found(self) -> float:
-        return 1.0 if self.teach.governor is None else self.teach.governor.strength
+        return self.teach.strength
 
     def at(self, progress: float) -> None:
         self.waits = progress < self.begin
