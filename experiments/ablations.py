@@ -3,9 +3,10 @@
     python experiments/ablations.py DIR          # train what is missing; stop and start it as you like
     python experiments/ablations.py              # only the table of docs/results.md again
 
-DIR has development.npz (experiments/development_split.py), digits-development (digits_development.py) and
-lite0.safetensors. A variant is the default with other constants of ``governor.py``, with other draws, or with one of
-the two parts that were in it and have been taken out because of this table.
+DIR has development.npz (experiments/development_split.py), digits-development (digits_development.py),
+camvid-development (camvid_development.py) and lite0.safetensors. A variant is the default with other constants of
+``governor.py``, with other draws, or with one of the two parts that were in it and have been taken out because of this
+table.
 """
 
 from __future__ import annotations
@@ -88,18 +89,21 @@ def both_of_these() -> None:
     plain_at_the_end()
 
 
-BOTH = "with both of these"
-VARIANTS: dict[str, Callable[[], None]] = {
-    DEFAULT: constants(),
+CONDITIONS = {
     "rises whatever is mastered": constants(RATIO=-1, ASKED=-1),
     "does not ask for the augmented images": constants(RATIO=-1),
     "does not ask for the plain images": constants(ASKED=-1),
+}
+BOTH = "with both of these"
+VARIANTS: dict[str, Callable[[], None]] = {
+    DEFAULT: constants(),
+    **CONDITIONS,
     "a strength drawn for each image": drawn_strengths,
     "with a faster first climb": faster_first_climb,
     "with plain images at the end": plain_at_the_end,
     BOTH: both_of_these,
 }
-MASKS = "masks"
+MASKS, CAMVID = "masks", "CamVid"
 SETTINGS = {
     "shapes": "--data shapes:7 --data.per_class 50 --epochs 60 --train.eval_every 60",
     "sign digits": "--data {data}/digits-development --data.per_class 10 --data.val_fraction 0 --data.size 64 "
@@ -109,10 +113,12 @@ SETTINGS = {
     "--epochs 60 --train.eval_every 60 --channels-last true",
     MASKS: "--task segmentation --data shapes:7 --data.per_class 10 --model unet-16 --epochs 100 "
     "--train.eval_every 100",
+    CAMVID: "--task segmentation --data {data}/camvid-development --data.val_fraction 0 --data.ignore 11 "
+    "--data.crop 128 --model unet-16-half --optim.schedule poly --epochs 80 --train.eval_every 80",
     "CIFAR-10": "--data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 60 "
     "--train.eval_every 60 --channels-last true",
 }
-SEEDS, MORE = 3, 5  # of a variant; of the two between which was decided, which alone have masks
+SEEDS, MORE = 3, 5  # of a variant; of the two between which was decided
 
 
 def main() -> None:
@@ -135,7 +141,12 @@ def main() -> None:
 
 
 def seeds_of(variant: str, setting: str) -> int:
-    return MORE if variant in (DEFAULT, BOTH) else 0 if setting == MASKS else SEEDS
+    """How many a setting has of a variant: masks are for what was taken out, CamVid for the conditions."""
+    if setting == CAMVID:
+        return SEEDS if variant in (DEFAULT, *CONDITIONS) else 0
+    if variant in (DEFAULT, BOTH):
+        return MORE
+    return 0 if setting == MASKS else SEEDS
 
 
 def rows() -> dict[tuple[str, str, int], float]:
