@@ -141,12 +141,12 @@ def main() -> None:
 
 
 def seeds_of(variant: str, setting: str) -> int:
-    """How many a setting has of a variant: masks are for what was taken out, CamVid for the conditions."""
+    """How many a setting has of a variant; those with masks have not all of them."""
     if setting == CAMVID:
         return SEEDS if variant in (DEFAULT, *CONDITIONS) else 0
     if variant in (DEFAULT, BOTH):
         return MORE
-    return 0 if setting == MASKS else SEEDS
+    return SEEDS if setting != MASKS or variant in CONDITIONS else 0
 
 
 def rows() -> dict[tuple[str, str, int], float]:
