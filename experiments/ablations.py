@@ -199,7 +199,8 @@ def section() -> str:
         for variant in VARIANTS
     ]
     written = markdown([Table("", ["", *SETTINGS, "seeds"], table, "")]).removeprefix("### \n\n").strip()
-    note = "Test accuracy (masks: mIoU) in percent; below it, paired differences to it with 95 % intervals."
+    note = "Test accuracy (masks, CamVid: mIoU) in percent; below it, paired differences to it with 95 % intervals."
+    note += f" CamVid has {SEEDS} seeds of all."
     return f"{written}\n\n{note}"
 
 
