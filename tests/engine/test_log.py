@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+from pathlib import Path
 
 import pytest
 
 from teachaugment.engine.display import TrainingDisplay
-from teachaugment.engine.log import Log
+from teachaugment.engine.log import Board, Log
+from teachaugment.errors import UserError
 from teachaugment.progress import duration
 
 
@@ -94,3 +97,20 @@ def test_a_new_log_starts_empty(tmp_path):
 
 def test_durations_read_as_clocks():
     assert [duration(s) for s in (0, 59.6, 61, 3661)] == ["0:00", "1:00", "1:01", "1:01:01"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_board_on_a_full_disk_ends_in_one_line(tmp_path, monkeypatch):
+    """It is written in a thread: what goes wrong there is said by a later call, and only by that."""
+    shown = []
+    monkeypatch.setattr(threading, "excepthook", shown.append)
+    board = Board(tmp_path / "tensorboard")
+    (file,) = board.path.iterdir()
+    file.unlink()
+    file.symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"cannot write \S+tensorboard: No space left on device"):
+        for step in range(1000):
+            board.scalars({"loss": 1.0}, step)
+    with pytest.raises(UserError, match=r"cannot write \S+tensorboard: No space left on device"):
+        board.close()
+    assert not shown and threading.excepthook == shown.append

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,14 +80,27 @@ def _about(line: bytes) -> tuple[str | None, int]:
 
 
 class Board:
-    """TensorBoard, imported only when it is wanted."""
+    """TensorBoard, imported only when it is wanted.
+
+    It writes in a thread of its own. What that cannot write is said by the next call, not by a traceback of the thread.
+    """
 
     def __init__(self, path: Path, step: int = 0):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise UserError("TensorBoard is not installed; install it, or set train.tensorboard to false") from None
-        self.writer = SummaryWriter(str(path), purge_step=step + 1 if step else None)
+        self.path, self.excepthook = path, threading.excepthook
+        threading.excepthook = self.leave_to_the_next_call
+        with self.writing():
+            self.writer = SummaryWriter(str(path), purge_step=step + 1 if step else None)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"cannot write {self.path}: {error.strerror or error}") from None
 
     def scalars(self, tree: Mapping[str, Any], step: int, prefix: str = "") -> None:
         """All numbers of a nested record, named by their path."""
@@ -93,13 +108,24 @@ class Board:
             if isinstance(value, Mapping):
                 self.scalars(value, step, f"{prefix}{name}/")
             elif isinstance(value, (int, float)):
-                self.writer.add_scalar(prefix + name, value, step)
+                with self.writing():
+                    self.writer.add_scalar(prefix + name, value, step)
 
     def picture(self, name: str, image: Tensor, step: int) -> None:
-        self.writer.add_image(name, image, step)
+        with self.writing():
+            self.writer.add_image(name, image, step)
+
+    def leave_to_the_next_call(self, raised: threading.ExceptHookArgs) -> None:
+        its_own = type(raised.thread).__module__.startswith("tensorboard.")
+        if not (its_own and isinstance(raised.exc_value, OSError)):
+            self.excepthook(raised)
 
     def close(self) -> None:
-        self.writer.close()
+        try:
+            with self.writing():
+                self.writer.close()
+        finally:
+            threading.excepthook = self.excepthook
 
 
 class Silent:
