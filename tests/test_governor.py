@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
-from teachaugment.governor import LATE, RATIO, RISE, Governor, mean_recall
+from teachaugment.governor import FORESEEN, LATE, RATIO, RISE, Governor, asked_at, mean_recall
 from teachaugment.losses import cross_entropy
 from teachaugment.mastery import default_mastery, recall, recall_apart
 
@@ -52,14 +52,27 @@ def test_from_nothing_to_full_strength_takes_the_same_share_of_any_training():
 
 
 def test_states_of_earlier_governors_are_resumed():
-    """They also kept whether the strength was still on its first way up."""
+    """They also kept whether the strength was still on its first way up, and did not keep the trend."""
     before, _ = trained(400, lambda p, s: 1.0, lambda p, s: 1.0)
+    state = before.state_dict()
+    del state["trend"]
     after = Governor(400)
-    after.load_state_dict({**before.state_dict(), "climbing": True}, torch.device("cpu"))
+    after.load_state_dict({**state, "climbing": True}, torch.device("cpu"))
     assert after.strength == before.strength == 1 and after.steps == before.steps
+    after.decide(1.0, 1.0)
+    assert after.foreseen() == 1
 
 
-@pytest.mark.parametrize("bears", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("trend", [[1.0], "abc", [-1.0, 0.5, 0.5], [1.0, float("nan"), 0.5], [1.0, 0.5, float("inf")]])
+def test_states_with_a_trend_that_there_cannot_be_are_refused(trend):
+    teach = TeachAugment(network(), num_classes=3)
+    state = teach.state_dict()
+    state["governor"]["trend"] = trend
+    with pytest.raises(UserError, match=r"governor\.trend .* is not 3 numbers from 0 on"):
+        teach.load_state_dict(state)
+
+
+@pytest.mark.parametrize("bears", [0.2, 0.5, 0.7])
 def test_the_strength_settles_where_the_network_still_masters_augmented_images(bears):
     """Augmented images are mastered as well as plain ones up to some strength, and then worse and worse."""
     governor, strengths = trained(2000, lambda p, s: min(1.0, 4 * p), lambda p, s: min(1.0, 4 * p) - max(0, s - bears))
@@ -72,6 +85,37 @@ def test_the_strength_settles_where_the_network_still_masters_augmented_images(b
 def test_a_network_that_never_masters_its_images_is_left_alone():
     _, strengths = trained(400, lambda p, s: 0.5 * p, lambda p, s: 0.5 * p)
     assert set(strengths) == {0.0}
+
+
+def test_a_network_that_learns_its_images_late_is_kept_from_it():
+    """At no time before the end does it master as many as are asked, but it is on its way to all of them."""
+
+    def late(progress: float, strength: float) -> float:
+        return progress * (1 - 0.4 * strength)
+
+    assert all(late(p, 0) < asked_at(p) for p in (0.1, 0.3, 0.6))
+    _, strengths = trained(400, late, late)
+    opened = next(step for step, strength in enumerate(strengths) if strength > 0)
+    assert FORESEEN * 400 <= opened <= FORESEEN * 400 + 10
+    assert strengths[-1] == pytest.approx(0.5, abs=0.15)  # at which 0.8 of them will be mastered
+
+
+def test_a_network_that_soon_learns_no_more_is_left_alone():
+    """As many images as above when a third of the training is over, and hardly more at the end."""
+
+    def soon(progress: float, strength: float) -> float:
+        return 0.45 * min(1.0, 4 * progress) ** 0.5
+
+    _, strengths = trained(400, soon, soon)
+    assert max(strengths) < 0.45 and set(strengths[250:]) == {0.0}
+
+
+def test_what_is_foreseen_is_a_straight_line_of_late():
+    governor = Governor(100)
+    for step in range(50):
+        governor.steps = step
+        governor.decide(0.1 + 0.006 * step, 0.0)
+    assert governor.foreseen() == pytest.approx(0.7, abs=0.01)
 
 
 def test_nothing_begins_when_it_is_late():

@@ -4,11 +4,12 @@ Mastery is the share of the training images that the target recognises, the mean
 target's own updates, in which some images are augmented and some are not; where that cannot be, the target is asked
 about a few images now and then. The strength rises while both hold, and falls otherwise:
 
-    1.  of the augmented images the target masters nearly as many as of the plain ones (``RATIO``);
-    2.  of the plain ones it masters as many as may be asked of it at this point of the training (``ASKED``).
+    1.  of the augmented images the target masters most of the share that it masters of the plain ones (``RATIO``);
+    2.  of the plain ones it masters as many as may be asked of it at this point of the training (``ASKED``), or is
+        learning them so fast that it will master as many as are asked at the end.
 
-So a network that has room left gets all that it can bear, and one that does not master its training images yet, or
-never will, trains on them as they are.
+So a network that has room left gets all that it can bear, one that learns its images by heart, however late, is kept
+from it, and one that does not master them yet, and never will, trains on them as they are.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from torch import Tensor
 
 from teachaugment import distributed
 
-RATIO = 0.9  # of the plain images' mastery that the augmented ones must reach
+RATIO = 0.8  # of the plain images' mastery that the augmented ones must reach
 ASKED = 0.8  # of the plain images at the end of the training; before it, this times the root of its progress
 MARGIN = 0.1  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
 RISE = 0.3  # of the training, in which the strength rises from 0 to 1, or falls, at full pace
 EARLY = 0.1  # of the training: before it, as much is asked as then, since a few images may be guessed
+FORESEEN = 0.3  # of the training: before it nothing is foreseen, since at first every network learns fast
+SPAN = 0.2  # of the training, in which is seen how fast the plain images are being learned
 LATE = 0.6  # of the training, after which a strength of zero stays zero: too late to begin
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
 LONG_EVERY, LONG_MEASUREMENTS = 16, 400  # and as many as this where it has far more
@@ -48,6 +51,7 @@ class Governor:
         self.seen: Tensor | None = None  # the same, counted in the target's updates since the last measurement
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
         self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
+        self.trend = (0.0, 0.0, 0.0)  # running sums of 1, the progress and the plain mastery, of about ``SPAN``
 
     @property
     def progress(self) -> float:
@@ -80,6 +84,10 @@ class Governor:
     def decide(self, plain: float, augmented: float) -> None:
         """Move the strength by what has been mastered."""
         self.mastery = (plain, augmented)
+        fading = max(0.0, 1 - self.every / (SPAN * self.total))
+        fresh = (1.0, self.progress, plain)
+        weight, progress, mastered = (fading * old + new for old, new in zip(self.trend, fresh, strict=True))
+        self.trend = (weight, progress, mastered)
         if self.ends and self.strength == 0 and self.progress > LATE:
             return
         pace = max(-1.0, min(1.0, *(margin / MARGIN for margin in self.margins())))
@@ -88,7 +96,16 @@ class Governor:
     def margins(self) -> tuple[float, float]:
         """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
         plain, augmented = self.mastery
-        return augmented / max(plain, 1e-6) - RATIO, plain - asked_at(self.progress)
+        mastered = plain - asked_at(self.progress)
+        if self.progress >= FORESEEN:
+            mastered = max(mastered, self.foreseen() - ASKED)
+        return augmented / max(plain, 1e-6) - RATIO, mastered
+
+    def foreseen(self) -> float:
+        """The mastery of plain images at the end of the training, if it goes on growing as it has of late."""
+        weight, progress, mastered = self.trend
+        grown, since = self.mastery[0] - mastered / weight, self.progress - progress / weight
+        return self.mastery[0] + (1 - self.progress) * grown / max(since, 1e-6)
 
     def numbers(self) -> dict[str, float]:
         """What a log has of it."""
@@ -103,6 +120,7 @@ class Governor:
             "seen": self.seen,
             "coming": coming,
             "mastery": list(self.mastery),
+            "trend": list(self.trend),
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
@@ -113,6 +131,8 @@ class Governor:
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
         self.mastery = (plain, augmented)
+        weight, progress, mastered = state.get("trend") or (0.0, 0.0, 0.0)
+        self.trend = (weight, progress, mastered)
 
 
 def steps_between(total: int) -> int:

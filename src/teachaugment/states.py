@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -78,11 +79,10 @@ def _check_governor(saved: Mapping[str, Any]) -> None:
     _count(saved.get("steps"), "governor.steps")
     if not (isinstance(strength := saved.get("strength"), (int, float)) and 0 <= strength <= 1):
         raise DoesNotFit("governor.strength is missing in the state, or is no number from 0 to 1")
-    for name, optional in (("mastery", False), ("coming", True)):
+    for name, length, optional in (("mastery", 2, False), ("coming", 2, True), ("trend", 3, True)):
         value = saved.get(name)
-        pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(x, float) for x in value)
-        if not (optional and value is None) and not pair:
-            raise DoesNotFit(f"governor.{name} is missing in the state, or is no pair of numbers")
+        if not (optional and value is None) and not _are_numbers(value, length):
+            raise DoesNotFit(f"governor.{name} is missing in the state, or is not {length} numbers from 0 on")
     for name in ("counts", "seen"):
         if (counts := saved.get(name)) is not None:
             classes = counts.shape[-1] if isinstance(counts, Tensor) and counts.ndim else 0
@@ -99,6 +99,12 @@ def _count(found: Any, name: str) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise DoesNotFit(f"{name} is missing in the state, or is no whole number from 0 on")
     return found
+
+
+def _are_numbers(found: Any, length: int) -> bool:
+    """From 0 on, and finite."""
+    is_list = isinstance(found, (list, tuple)) and len(found) == length
+    return is_list and all(isinstance(number, float) and 0 <= number < math.inf for number in found)
 
 
 def _same(found: Any, own: Mapping[str, Tensor], name: str) -> None:
