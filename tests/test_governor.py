@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from teachaugment import Batch, TeachAugment, UserError
-from teachaugment.governor import FORESEEN, LATE, RATIO, RISE, Governor, asked_at, mean_recall
+from teachaugment.governor import FORESEEN, LATE, RATIO, RISE, Governor, against_plain, asked_at, mean_recall
 from teachaugment.losses import cross_entropy
-from teachaugment.mastery import default_mastery, recall, recall_apart
+from teachaugment.mastery import default_mastery, recall
 
 Mastered = Callable[[float, float], float]  # what is mastered at a progress of the training and a strength
 
@@ -29,9 +29,9 @@ def trained(total: int | None, plain: Mastered, augmented: Mastered, steps: int 
     """A governor after a training, and the strength of each step."""
     governor, strengths = Governor(total), []
 
-    def ask() -> tuple[torch.Tensor, torch.Tensor]:
+    def ask() -> torch.Tensor:
         with_it = augmented if governor.strength > 0 else plain
-        return tuple(counts(share(governor.progress, governor.strength)) for share in (plain, with_it))
+        return torch.stack([counts(share(governor.progress, governor.strength)) for share in (plain, with_it)])
 
     for _ in range(total or steps):
         governor.step(ask)
@@ -208,12 +208,14 @@ def test_numbers_of_the_papers_algorithm_are_refused_where_they_would_do_nothing
 def test_plain_and_augmented_images_are_counted_apart():
     generator = torch.Generator().manual_seed(0)
     scores, label, part = torch.rand(40, 3, generator=generator), torch.arange(40) % 3, torch.arange(40) < 13
-    apart = torch.stack([recall(scores[rows], label[rows]) for rows in (part, ~part)])
-    torch.testing.assert_close(recall_apart(scores, label, part), apart)
+    arm = torch.where(part, 0, 2)
+    nothing = torch.zeros(2, 3)
+    apart = torch.stack([recall(scores[part], label[part]), nothing, recall(scores[~part], label[~part])])
+    torch.testing.assert_close(recall.apart(scores, label, arm, 2), apart)
     pixels, mask = torch.rand(6, 3, 4, 4, generator=generator), torch.randint(0, 3, (6, 4, 4), generator=generator)
     mask[:, 0] = 255
     apart = torch.stack([recall(pixels[:3], mask[:3]), recall(pixels[3:], mask[3:])])
-    torch.testing.assert_close(recall_apart(pixels, mask, part[10:16]), apart)
+    torch.testing.assert_close(recall.apart(pixels, mask, (~part[10:16]).long(), 1), apart)
 
 
 def test_outputs_that_are_shown_spare_the_target_the_questions():
@@ -225,7 +227,7 @@ def test_outputs_that_are_shown_spare_the_target_the_questions():
     calls = []
     shown.register_forward_hook(lambda *_: calls.append(1))
     output = shown(teach(x, y))
-    plain = teach.given
+    plain = teach.given == 0
     assert 0 < int(plain.sum()) < len(x)
     teach.step(x, y, output=output)
     assert len(calls) == 1
@@ -263,9 +265,21 @@ def test_masks_are_counted_pixel_by_pixel():
     teach.observe(output, made)
     teach.step(batch)
     known, right = made.mask != 255, output.argmax(1) == made.mask
-    for kind, part in enumerate((made.plain, ~made.plain)):
+    for kind, part in enumerate((made.arm == 0, made.arm > 0)):
         assert float(teach.governor.counts[kind, 1].sum()) == int(known[part].sum())
         assert float(teach.governor.counts[kind, 0].sum()) == int((right & known)[part].sum())
+
+
+def test_a_governed_learned_augmenter_is_counted_in_the_updates_too():
+    model = network()
+    teach = TeachAugment(model, num_classes=3, total_steps=200, augmenter="neural", governed=True)
+    teach.governor.strength, (x, y) = 0.5, data()
+    calls = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    output = model(teach(x, y))
+    teach.step(x, y, output=output)
+    assert len(calls) == 1 and int(teach.governor.counts[:, 1].sum()) == len(x)
+    assert teach.governor.shares == []
 
 
 def test_mixed_images_are_not_counted():
@@ -319,3 +333,59 @@ def test_a_loss_of_your_own_says_itself_how_much_is_mastered():
     with torch.no_grad():
         far, near = (float(teach.examiner.mastered(Batch(x, y))[0]) for y in (torch.full((8,), 9.0), model(x)[:, 0]))
     assert far < 1e-6 and near == 1
+
+
+def arms_of(plain: float, *each: float) -> torch.Tensor:
+    """Counts of ten plain images and of ten of each operation, of two classes, of which these shares are mastered."""
+    return 10 * torch.stack([counts(share) for share in (plain, *each)])
+
+
+def test_an_operation_that_is_not_mastered_loses_its_share_and_gets_it_back():
+    governor = Governor(1000, arms=3)
+
+    def train(steps: int, second: float) -> None:
+        for _ in range(steps):
+            governor.count(arms_of(1.0, 0.95, second, 0.95))
+            governor.step(lambda: pytest.fail("all was counted"))
+
+    train(500, 0.7)
+    assert governor.shares == [1.0, 0.0, 1.0] and governor.strength == 1
+    train(500, 0.95)
+    assert governor.shares[1] > 0.8
+
+
+def test_shares_stay_whole_where_nobody_knows_which_operation_an_image_got():
+    governor = Governor(400, arms=3)
+    for _ in range(400):
+        governor.step(lambda: torch.stack([counts(1.0), counts(0.5)]))
+    assert governor.strength == 0 and governor.shares == [1.0, 1.0, 1.0]
+
+
+def test_an_operation_of_which_no_image_has_been_seen_keeps_its_share():
+    seen = arms_of(1.0, 0.5, 1.0)
+    seen[2] = 0
+    assert against_plain(seen).tolist() == [0.5, 1.0]
+
+
+def test_an_operation_that_changes_what_is_true_of_an_image_is_found_in_a_training():
+    """The class of an image is whether it is brighter than grey, and 24 images can be learned by heart only if their
+    brightness stays."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 2.0)
+    teach = TeachAugment(model, num_classes=2, total_steps=600)
+    generator = torch.Generator().manual_seed(0)
+    level = torch.linspace(0.35, 0.65, 64).view(-1, 1, 1, 1)
+    x = (level + 0.05 * torch.randn(64, 3, 8, 8, generator=generator)).clamp(0, 1)
+    y = (level.flatten() > 0.5).long()
+    for _ in range(600):
+        output = model(teach(x, y))
+        optimizer.zero_grad()
+        F.cross_entropy(output, y).backward()
+        optimizer.step()
+        teach.step(x, y, output=output)
+    shares = teach.governor.shared(teach.augmenter.arms)
+    assert teach.strength > 0.5
+    assert max(shares[name] for name in ("brightness", "solarize")) < 0.5
+    assert min(shares[name] for name in ("sharpness", "color", "rotate")) > 0.9
+    assert teach.policy().shares == {name: share for name, share in shares.items() if share < 1}

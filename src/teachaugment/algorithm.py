@@ -111,7 +111,7 @@ class TeachAugment:
         self.views = [View.new(k, h, h.of_augmenter(channels, num_classes), self.device) for k in range(views)]
         self.teacher: Teacher = FrozenTeacher(teacher) if teacher is not None else EMATeacher.of(self.target, h)
         self.learns = self.augmenter.learns
-        self.governor = Governor(total_steps) if h.governs else None
+        self.governor = Governor(total_steps, len(self.augmenter.arms)) if h.governs else None
         self.optimizer = torch.optim.AdamW(
             [{"params": list(view.augmenter.parameters())} for view in self.views], lr=h.lr, weight_decay=h.weight_decay
         )
@@ -129,7 +129,7 @@ class TeachAugment:
         self.seed, self.steps, self.epochs = h.seed, 0, 0
         self.generator = torch.Generator(device=self.device)
         self.draws: Counter[tuple[str, int]] = Counter()  # since the last step
-        self.given: Tensor | None = None  # which images of the last call were left as they are
+        self.given: Tensor | None = None  # which operation each image of the last call got
         distributed.broadcast_(*(view.augmenter for view in self.views), self.teacher.model)
 
     @property
@@ -146,7 +146,7 @@ class TeachAugment:
         """Images for the target's next update, augmented, still in [0, 1]: ``teach(images, labels)``, or with several
         views ``teach(first, second)``, which returns as many."""
         batch = self.augment(self.as_batch(images, labels, *more))
-        self.given = batch.plain
+        self.given = batch.arm
         return (batch.image, *batch.others) if batch.others else batch.image
 
     @torch.no_grad()
@@ -168,6 +168,12 @@ class TeachAugment:
     def strength(self) -> float:
         """Of the coming step's augmentation: 1 unless it is governed."""
         return 1.0 if self.governor is None else self.governor.strength
+
+    def share(self) -> None:
+        """Tell the augmenters how much of the strength the governor gives to each of their operations."""
+        if self.governor is not None and self.governor.shares:
+            for view in self.views:
+                view.augmenter.share(self.governor.shares)
 
     def observe(self, output: Any, seen: Batch) -> None:
         """What the target says in its own update about images that ``augment`` gave, normalised: the strength goes by
@@ -196,8 +202,8 @@ class TeachAugment:
         if output is not None:
             self.observe(output, of_last_call(batch, self.given))
         self.teacher.update(self.target)
-        if self.examiner is not None:
-            self.examiner.step(batch, self.augment)
+        if self.examiner is not None and self.examiner.step(batch, self.augment):
+            self.share()
         self.steps += 1
         measured = None
         if due:
@@ -279,6 +285,8 @@ class TeachAugment:
 
     def policies(self, *, snapshots: bool = False, **about: Any) -> list[Policy]:
         """One policy for each view; ``about`` is what ``Policy`` is told besides."""
+        if self.governor is not None:
+            about["shares"] = self.governor.shared(self.augmenter.arms)
         return [view.policy(snapshots, found=self.strength, **about) for view in self.views]
 
     def state_dict(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Batch:
     boxes: Tensor | None = (
         None  # [B, N, 5] float: left, upper, right, lower in pixels, and the class, NO_BOX where none
     )
-    plain: Tensor | None = None  # [B] bool: what an augmentation has left as it was, where it can tell
+    arm: Tensor | None = None  # [B] int64: which operation an augmentation has done, 0 where none; None: it cannot tell
     # Which part of a step's images this is, over all processes: what its random numbers depend on. So a step that two
     # processes make with one part each is the step that one process makes with two parts.
     part: int = field(default_factory=rank)

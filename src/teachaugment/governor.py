@@ -10,11 +10,15 @@ about a few images now and then. The strength rises while both hold, and falls o
 
 So a network that has room left gets all that it can bear, one that learns its images by heart, however late, is kept
 from it, and one that does not master them yet, and never will, trains on them as they are.
+
+Where it is known which operation (arm) each image got, each gets its share of the strength, from 0 to 1: it falls while
+the target masters fewer of the images with that operation (``ARM_RATIO``), and rises again otherwise. An operation that
+changes what is true of an image cannot be mastered honestly, and goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +27,7 @@ from torch import Tensor
 from teachaugment import distributed
 
 RATIO = 0.8  # of the plain images' mastery that the augmented ones must reach
+ARM_RATIO = 0.8  # the same for the images of one operation
 ASKED = 0.8  # of the plain images at the end of the training; before it, this times the root of its progress
 MARGIN = 0.1  # by which a condition must hold for the strength to rise at its full pace; nearer to it, slower
 RISE = 0.3  # of the training, in which the strength rises from 0 to 1, or falls, at full pace
@@ -33,6 +38,8 @@ LATE = 0.6  # of the training, after which a strength of zero stays zero: too la
 EVERY, MEASUREMENTS = 4, 200  # steps between two measurements: fewer, where a training would not have so many of them
 LONG_EVERY, LONG_MEASUREMENTS = 16, 400  # and as many as this where it has far more
 MEMORY = 0.8  # of earlier measurements in the running mean, from one to the next
+ARM_MEMORY = 0.97  # the same for single operations, of which each measurement has few images
+SHARE, LEAST_SHARE = "share_", 0.5  # how a log names a share, and below which it is worth a word to people
 UNKNOWN = 2000  # steps that a training is taken to have where nobody says it
 
 
@@ -41,14 +48,17 @@ class Governor:
 
     total: the steps of the whole training. None: it is not known; then the strength moves as in one of ``UNKNOWN``
            steps, and at no time is it late.
+    arms:  how many operations get a share each.
     """
 
-    def __init__(self, total: int | None = None) -> None:
+    def __init__(self, total: int | None = None, arms: int = 0) -> None:
         self.total, self.ends = total or UNKNOWN, total is not None
         self.every = steps_between(self.total)
         self.strength, self.steps = 0.0, 0
+        self.shares = [1.0] * arms  # of the strength, for each operation
         self.counts: Tensor | None = None  # [plain or augmented, right or seen, classes], running
-        self.seen: Tensor | None = None  # the same, counted in the target's updates since the last measurement
+        self.arms: Tensor | None = None  # [plain and each operation, right or seen, classes], running
+        self.seen: Tensor | None = None  # what was counted since the last measurement: as in counts, or as in arms
         self.coming: Later | None = None  # the mastery of the last measurement, on its way to the host
         self.mastery = (0.0, 0.0)  # plain and augmented, as they were last read
         self.trend = (0.0, 0.0, 0.0)  # running sums of 1, the progress and the plain mastery, of about ``SPAN``
@@ -57,41 +67,53 @@ class Governor:
     def progress(self) -> float:
         return min(1.0, self.steps / self.total)
 
-    def count(self, plain: Tensor, augmented: Tensor) -> None:
-        """What was mastered in an update of the target, [right or seen, classes] each."""
-        fresh = torch.stack([plain, augmented])
-        self.seen = fresh if self.seen is None else self.seen + fresh
+    def count(self, counts: Tensor) -> None:
+        """What was mastered in an update of the target: [plain and augmented, right or seen, classes] or, where it is
+        known which operation each image got, [plain and each operation, right or seen, classes]."""
+        if self.seen is not None and len(self.seen) != len(counts):
+            self.seen, counts = plain_or_not(self.seen), plain_or_not(counts)
+        self.seen = counts if self.seen is None else self.seen + counts
 
-    def step(self, ask: Callable[[], tuple[Tensor, Tensor]]) -> None:
+    def step(self, ask: Callable[[], Tensor]) -> bool:
         """After each update of the target: now and then, take what has been counted since the last time. If that is
-        nothing, ``ask`` the target, which gives the same as ``count`` takes."""
-        if self.steps % self.every == 0:
+        nothing, ``ask`` the target, which gives the same as ``count`` takes. Whether there may be a new decision."""
+        due = self.steps % self.every == 0
+        if due:
             if self.seen is None:
-                self.count(*ask())
+                self.count(ask())
             self.measure()
         self.steps += 1
+        return due
 
     def measure(self) -> None:
-        """Add what was counted to the running mean, and decide by how that was before: no device is waited for."""
+        """Add what was counted to the running means, and decide by how they were before: no device is waited for."""
         fresh, self.seen = self.seen, None
         assert fresh is not None
         distributed.sum_([fresh])
-        self.counts = fresh if self.counts is None else MEMORY * self.counts + fresh
+        both, found = plain_or_not(fresh), []
+        self.counts = both if self.counts is None else MEMORY * self.counts + both
+        if self.shares and len(fresh) == 1 + len(self.shares):
+            self.arms = fresh if self.arms is None else ARM_MEMORY * self.arms + fresh
+            found = [against_plain(self.arms)]
         if self.coming is not None:
             self.decide(*self.coming.values())
-        self.coming = Later(mean_recall(self.counts))
+        self.coming = Later(torch.cat([mean_recall(self.counts), *found]))
 
-    def decide(self, plain: float, augmented: float) -> None:
-        """Move the strength by what has been mastered."""
+    def decide(self, plain: float, augmented: float, *arms: float) -> None:
+        """Move the strength by what has been mastered, and the shares by what each operation's images are mastered of
+        what plain ones are."""
         self.mastery = (plain, augmented)
+        if arms:
+            way = self.every / (RISE * self.total)
+            pairs = zip(self.shares, arms, strict=True)
+            self.shares = [moved(share, (ratio - ARM_RATIO) / MARGIN, way) for share, ratio in pairs]
         fading = max(0.0, 1 - self.every / (SPAN * self.total))
         fresh = (1.0, self.progress, plain)
         weight, progress, mastered = (fading * old + new for old, new in zip(self.trend, fresh, strict=True))
         self.trend = (weight, progress, mastered)
         if self.ends and self.strength == 0 and self.progress > LATE:
             return
-        pace = max(-1.0, min(1.0, *(margin / MARGIN for margin in self.margins())))
-        self.strength = min(1.0, max(0.0, self.strength + pace * self.every / (RISE * self.total)))
+        self.strength = moved(self.strength, min(self.margins()) / MARGIN, self.every / (RISE * self.total))
 
     def margins(self) -> tuple[float, float]:
         """By how much each of the two conditions holds: augmented against plain images, and plain ones alone."""
@@ -107,6 +129,10 @@ class Governor:
         grown, since = self.mastery[0] - mastered / weight, self.progress - progress / weight
         return self.mastery[0] + (1 - self.progress) * grown / max(since, 1e-6)
 
+    def shared(self, arms: Sequence[str]) -> dict[str, float]:
+        """The share of each operation by its name."""
+        return dict(zip(arms, self.shares, strict=True))
+
     def numbers(self) -> dict[str, float]:
         """What a log has of it."""
         return {"strength": self.strength, "plain_mastery": self.mastery[0], "augmented_mastery": self.mastery[1]}
@@ -115,8 +141,10 @@ class Governor:
         coming = None if self.coming is None else self.coming.values()
         return {
             "strength": self.strength,
+            "shares": self.shares,
             "steps": self.steps,
             "counts": self.counts,
+            "arms": self.arms,
             "seen": self.seen,
             "coming": coming,
             "mastery": list(self.mastery),
@@ -125,9 +153,10 @@ class Governor:
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
         self.strength, self.steps = state["strength"], state["steps"]
-        self.counts, self.seen = (
-            None if found is None else found.to(device) for found in (state["counts"], state.get("seen"))
+        self.counts, self.arms, self.seen = (
+            None if (found := state.get(name)) is None else found.to(device) for name in ("counts", "arms", "seen")
         )
+        self.shares = list(state.get("shares") or self.shares)
         self.coming = None if state["coming"] is None else Later(torch.tensor(state["coming"]))
         plain, augmented = state["mastery"]
         self.mastery = (plain, augmented)
@@ -143,6 +172,28 @@ def steps_between(total: int) -> int:
 def asked_at(progress: float) -> float:
     """The share of the plain training images that must be mastered when this share of the training is done."""
     return ASKED * max(progress, EARLY) ** 0.5
+
+
+def plain_or_not(counts: Tensor) -> Tensor:
+    """Counts of plain images and of each operation's: the same of plain and of all augmented ones."""
+    return torch.stack([counts[0], counts[1:].sum(0)])
+
+
+def alike(plain: Tensor, arms: int) -> Tensor:
+    """Counts [right or seen, classes] of plain images as those of plain images and of each operation's, which have left
+    them as they are."""
+    return torch.cat([plain[None], (plain / max(1, arms)).expand(max(1, arms), -1, -1)])
+
+
+def against_plain(counts: Tensor) -> Tensor:
+    """Of counts of plain images and of each operation's: the mastery of those, as a share of that of plain ones."""
+    each, unseen = mean_recall(counts), counts[:, 1].sum(1) < 1e-6
+    return torch.where(unseen, 1.0, each / each[0].clamp_min(1e-6))[1:]
+
+
+def moved(place: float, pace: float, way: float) -> float:
+    """A number from 0 to 1 after one decision: at a pace from -1 to 1, ``way`` further at full pace."""
+    return min(1.0, max(0.0, place + max(-1.0, min(1.0, pace)) * way))
 
 
 def mean_recall(counts: Tensor) -> Tensor:

@@ -46,6 +46,7 @@ def load(teach: TeachAugment, state: dict[str, Any]) -> None:
     teach.teacher.load_state_dict(state["teacher"])
     if teach.governor is not None:
         teach.governor.load_state_dict(state["governor"], teach.device)
+        teach.share()
     teach.seed, teach.steps, teach.epochs = state["seed"], state["steps"], state["epochs"]
     teach.draws.clear()
 
@@ -72,21 +73,26 @@ def check(
     for name in ("seed", "steps", "epochs"):
         _count(state.get(name), name)
     if governor is not None:
-        _check_governor(_mapping(state.get("governor"), "governor"))
+        _check_governor(_mapping(state.get("governor"), "governor"), governor)
 
 
-def _check_governor(saved: Mapping[str, Any]) -> None:
+def _check_governor(saved: Mapping[str, Any], governor: Governor) -> None:
     _count(saved.get("steps"), "governor.steps")
     if not (isinstance(strength := saved.get("strength"), (int, float)) and 0 <= strength <= 1):
         raise DoesNotFit("governor.strength is missing in the state, or is no number from 0 to 1")
-    for name, length, optional in (("mastery", 2, False), ("coming", 2, True), ("trend", 3, True)):
+    arms = len(governor.shares)
+    if (coming := saved.get("coming")) is not None and not any(_are_numbers(coming, n) for n in (2, 2 + arms)):
+        raise DoesNotFit(f"governor.coming is not 2 or {2 + arms} numbers from 0 on")
+    for name, length, optional in (("mastery", 2, False), ("trend", 3, True), ("shares", arms, True)):
         value = saved.get(name)
         if not (optional and value is None) and not _are_numbers(value, length):
             raise DoesNotFit(f"governor.{name} is missing in the state, or is not {length} numbers from 0 on")
-    for name in ("counts", "seen"):
+    if any(share > 1 for share in saved.get("shares") or ()):
+        raise DoesNotFit("governor.shares are numbers from 0 to 1")
+    for name, rows in (("counts", (2,)), ("seen", (2, 1 + arms)), ("arms", (1 + arms,))):
         if (counts := saved.get(name)) is not None:
-            classes = counts.shape[-1] if isinstance(counts, Tensor) and counts.ndim else 0
-            _shape(counts, (2, 2, classes), f"governor.{name}")
+            found, _, classes = counts.shape if isinstance(counts, Tensor) and counts.ndim == 3 else (0, 0, 0)
+            _shape(counts, (found if found in rows else rows[0], 2, classes), f"governor.{name}")
 
 
 def _mapping(found: Any, name: str) -> Mapping[str, Any]:

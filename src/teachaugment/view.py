@@ -44,7 +44,7 @@ class View:
         if strength < 1:
             draw = self.augmenter.weakened(draw, strength)
         made = self.augmenter.warp(self.augmenter.color(batch, draw), draw)
-        return made.replace(plain=self.augmenter.unchanged(draw))
+        return made.replace(arm=self.augmenter.arm(draw))
 
     def policy(self, snapshots: bool = False, classes: Sequence[str] | None = None, **about: Any) -> Policy:
         """A copy, frozen; ``snapshots`` takes the replay along. Without a context it has no classes."""

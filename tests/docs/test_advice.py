@@ -19,7 +19,7 @@ WRONG: dict[str, tuple[float, ...]] = {  # numbers with which each rule speaks u
     "answers_differ": (1.0, 0.1),
     "representations_differ": (0.0,),
 }
-NO_ADVICE = ("judged", "strength_found")  # the strength is found, whatever it is: nothing is to be tried
+NO_ADVICE = ("judged", "strength_found", "operations_borne")  # what is found, whatever it is: nothing is to be tried
 
 
 def test_every_rule_is_tried():

@@ -11,7 +11,8 @@ from teachaugment import models
 from teachaugment.batch import NO_BOX
 from teachaugment.errors import UserError
 from teachaugment.models import detection
-from teachaugment.models.detection import FOUND, OVERLAP, SmallDetector, answering, best_of_overlapping, cell_losses
+from teachaugment.models.boxes import FOUND, LEAST_SCORE, OVERLAP, best_of_overlapping, generalized_iou
+from teachaugment.models.detection import SmallDetector, answering, cell_losses
 from teachaugment.models.parts import heads
 
 
@@ -33,7 +34,7 @@ def test_the_choice_among_overlapping_boxes_is_the_greedy_one():
         order = score.argsort(descending=True)
         found = torch.cat([boxes, score[:, None], kind[:, None].float()], 1)[order]
         expected = batched_nms(found[:, :4], found[:, 4], found[:, 5].long(), OVERLAP)
-        expected = expected[found[expected, 4] >= detection.LEAST_SCORE][:FOUND]
+        expected = expected[found[expected, 4] >= LEAST_SCORE][:FOUND]
         made = best_of_overlapping(found[None])[0]
         assert torch.equal(made[made[:, 5] != NO_BOX], found[expected])
 
@@ -41,7 +42,7 @@ def test_the_choice_among_overlapping_boxes_is_the_greedy_one():
 def test_generalised_iou_is_torchvisions():
     g = torch.Generator().manual_seed(1)
     a, b = some_boxes(50, g), some_boxes(50, g)
-    assert torch.allclose(1 - detection.generalized_iou(a, b), generalized_box_iou_loss(a, b), atol=1e-5)
+    assert torch.allclose(1 - generalized_iou(a, b), generalized_box_iou_loss(a, b), atol=1e-5)
 
 
 def test_every_box_has_cells_that_answer_for_it_and_no_row_without_a_box_has_any():
@@ -68,11 +69,26 @@ def test_losses_are_small_where_cells_are_right_and_finite_without_boxes():
     assert none.minimised.isfinite() and none.maximised.isfinite()
 
 
+def test_in_its_own_update_it_says_which_of_the_true_boxes_it_finds():
+    """One that is sure of the class and covers it, and none that is unsure, of another class or elsewhere."""
+    boxes = true_boxes(4)
+    answers, _ = answering(boxes, torch.zeros(1, 1, 8, 8))
+    logits, sides = torch.full((4, 3, 64), -8.0), torch.zeros(4, 4, 8, 8)
+    for image, (kind, logit) in enumerate([(1, 8.0), (1, -2.0), (2, 8.0), (1, 8.0)]):
+        logits[image, kind][answers[image]] = logit
+    middle, box = detection.centres(torch.zeros(8, 8)), boxes[0, 0, :4]
+    right = torch.cat([middle - box[:2], box[2:] - middle], 1).clamp_min(1) / detection.STRIDE
+    sides[:3] = right.log().mT.reshape(4, 8, 8)
+    losses = cell_losses(logits.view(4, 3, 8, 8), sides, boxes)
+    assert losses.found.tolist() == [[True, False], [False, False], [False, False], [False, False]]
+
+
 def test_what_is_maximised_does_not_saturate():
     logits = torch.full((1, 3, 8, 8), 6.0, requires_grad=True)
     losses = cell_losses(logits, torch.zeros(1, 4, 8, 8), true_boxes(1))
     answers = answering(true_boxes(1), logits)[0].view(8, 8)
-    gradients = [torch.autograd.grad(loss, logits, retain_graph=True)[0][0, 1][answers].abs().max() for loss in losses]
+    both = (losses.minimised, losses.maximised)
+    gradients = [torch.autograd.grad(loss, logits, retain_graph=True)[0][0, 1][answers].abs().max() for loss in both]
     assert float(gradients[0]) < 1e-4 < 1e-2 < float(gradients[1])
 
 

@@ -94,19 +94,19 @@ def test_one_image_is_drawn_as_a_batch_of_one(name, label):
 
 
 def one_operation(channels=3):
-    return Policy.of(OneOperation(channels), found=0.9)
+    return Policy.of(OneOperation(channels), found=0.9, shares={"solarize": 0.5, "rotate": 0.0})
 
 
 def test_one_operation_is_drawn_as_in_a_batch_of_one():
-    policy, found = one_operation(), set()
-    for seed in range(60):
+    policy, found, arms = one_operation(), set(), ("none", *OneOperation.arms)
+    for seed in range(100):
         torch.manual_seed(seed)
         wanted, after = policy.draw(1), torch.rand(1)
         torch.manual_seed(seed)
         drawn = pillow.draw(policy, None)
         assert drawn == wanted and torch.equal(torch.rand(1), after)
-        found.add((int(drawn.operation), round(float(drawn.strength), 3)))
-    assert {number for number, _ in found} == set(range(COUNT)) and {s for _, s in found} == {-0.9, 0.9}
+        found.add((arms[int(drawn.operation)], round(abs(float(drawn.strength)), 3)))
+    assert found == {(name, {"solarize": 0.45, "rotate": 0.0}.get(name, 0.9)) for name in arms}
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -9,8 +9,10 @@ from safetensors.torch import load_file, save_file
 
 import teachaugment
 from teachaugment.augment.neural import NeuralAugmenter
+from teachaugment.augment.one_operation import OneOperation
 from teachaugment.batch import Batch
 from teachaugment.errors import UserError
+from teachaugment.policy.card import card
 from teachaugment.policy.digest import digest
 from teachaugment.policy.load import load_policy
 from teachaugment.policy.policy import Policy
@@ -332,3 +334,26 @@ def test_a_batch_that_cannot_be_right_is_refused(file):
         load_policy(file)(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
     with pytest.raises(UserError, match="labels must lie in"):
         load_policy(file)(torch.rand(2, 3, 8, 8), torch.tensor([0, 9]))
+
+
+def test_what_each_operation_gets_of_the_strength_is_saved_and_said(tmp_path):
+    path = tmp_path / "policy.safetensors"
+    Policy.of(OneOperation(), found=0.5, shares={"solarize": 0.25, "rotate": 1.0}).save(path)
+    policy = load_policy(path)
+    assert policy.shares == {"solarize": 0.25} and "of it, solarize gets | 0.25" in card(policy, path.name)
+    draw = policy.draw(400, generator=seeded())
+    solarized = draw.operation == 1 + OneOperation.arms.index("solarize")
+    assert set(draw.strength[solarized].abs().tolist()) == {0.125} and set(
+        draw.strength[~solarized].abs().tolist()
+    ) == {0.5}
+    assert (
+        Policy.of(OneOperation(), found=0.5).header().keys() == Policy.of(awake()).header().keys()
+    )  # as it was before
+
+
+@pytest.mark.parametrize(
+    "shares", [{"sparkle": 0.5}, {"solarize": 1.5}, {"solarize": "much"}, {"solarize": float("nan")}]
+)
+def test_shares_that_there_cannot_be_are_refused(shares):
+    with pytest.raises(UserError, match=r"no operation 'sparkle'|share of solarize is a number from 0 to 1"):
+        Policy.of(OneOperation(), shares=shares)

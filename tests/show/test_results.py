@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from teachaugment.show.results import class_lines, result_lines
+from teachaugment.show.results import class_lines, result_lines, strength_lines
 from teachaugment.tasks import TASKS
 
 
@@ -27,3 +27,12 @@ def test_each_task_has_its_line():
     assert said.startswith("target    25.0 % of 1,000 test images")
     said = line("simsiam", "teacher", knn=0.25, spread=0.9, rank=7.2)
     assert said.startswith("teacher   25.0 % of 1,000 test images by nearest neighbours")
+
+
+def test_the_strength_is_said_with_the_operations_that_get_less_of_it():
+    found = {"strength": 0.5, "plain_mastery": 0.9, "augmented_mastery": 0.8}
+    assert strength_lines({"p_color": 0.5}) == []
+    (line,) = strength_lines({**found, "share_rotate": 0.9})
+    assert line.startswith("strength  0.50 of 1:") and "masters 90 %" in line and "rotate" not in line
+    said = " ".join(" ".join(strength_lines({**found, "share_rotate": 0.3, "share_translate_x": 0.0})).split())
+    assert said.endswith("of it for translate x 0 %, rotate 30 %")

@@ -7,7 +7,7 @@ what the pixels look like; ``warp`` changes where they are, and takes mask and b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -44,6 +44,7 @@ class Augmenter(nn.Module):
     name: ClassVar[str]
     bends: ClassVar[bool] = False  # whether the warp follows the image and is no matrix
     learns: ClassVar[bool] = True  # whether it has parameters, which the gradient of an objective moves
+    arms: ClassVar[tuple[str, ...]] = ()  # the names of the operations, where an image gets one of them
     settings: Settings
 
     def _draw(self, n: int, context: Tensor | None, generator: torch.Generator | None, sources: Sources) -> Any:
@@ -63,9 +64,14 @@ class Augmenter(nn.Module):
         """The same draw, scaled towards no change: as often, but less."""
         raise NotImplementedError
 
-    def unchanged(self, draw: Any) -> Tensor | None:
-        """[B] bool: the images that a draw leaves as they are; None, if that cannot be told from the draw."""
+    def arm(self, draw: Any) -> Tensor | None:
+        """[B] int64: 0 for the images that a draw leaves as they are; for the others which of ``arms`` it has, counted
+        from 1, or 1 where there are no arms. None, if that cannot be told from the draw."""
         return None
+
+    def share(self, shares: Sequence[float]) -> None:
+        """How much of the strength each of ``arms`` gets from now on, from 0 to 1."""
+        raise NotImplementedError
 
     def matrix(self, draw: Any, size: tuple[int, int]) -> Tensor:
         """The warp as [B, 2, 3] in coordinates from -1 to 1, of images of this height and width, if it is affine."""

@@ -137,9 +137,9 @@ class NeuralAugmenter(Augmenter):
         color = draw.color._replace(weight=strength * draw.color.weight)
         return Draw(color, identity + strength * (draw.affine - identity))
 
-    def unchanged(self, draw: Draw) -> Tensor:
+    def arm(self, draw: Draw) -> Tensor:
         identity = torch.eye(2, 3, device=draw.affine.device, dtype=draw.affine.dtype)
-        return (draw.color.weight == 0) & (draw.affine == identity).flatten(1).all(1)
+        return ((draw.color.weight != 0) | (draw.affine != identity).flatten(1).any(1)).long()
 
     def matrix(self, draw: Draw, size: tuple[int, int]) -> Tensor:
         return draw.affine

@@ -1,13 +1,14 @@
 """One operation for each image, drawn among RandAugment's; what is found while training is how strong they may be.
 
-A simple prior that is hard to beat: an operation at a time, all equally often, none of them learned. The strength of a
-draw (``weakened``, from the governor) scales all of them: at 0 nothing changes, at 1 an operation goes as far as
-RandAugment's largest magnitude. It is the same for image, mask and boxes, and one pass over the batch on its device.
+A simple prior that is hard to beat: an operation at a time, all equally often, none of them learned by gradient. The
+strength of a draw (``weakened``, from the governor) scales all of them: at 0 nothing changes, at 1 an operation goes as
+far as RandAugment's largest magnitude. Each gets its share of it (``share``, from the governor too). It is the same for
+image, mask and boxes, and one pass over the batch on its device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,16 +42,17 @@ class OneOperation(Augmenter):
 
     name = "operations"
     learns = False
-    place: Tensor
+    arms = tuple(operation.name for operation in (*COLORS, *MOVES))
+    shares: Tensor  # [COUNT], from 0 to 1: of the strength, for each operation by its number
 
     def __init__(self, channels: int = 3, classes: int | None = None, group: int = 8) -> None:
         super().__init__()
         self.settings = replace(Settings(channels, classes, group), classes=None)
-        self.register_buffer("place", torch.zeros(()), persistent=False)
+        self.register_buffer("shares", torch.ones(COUNT), persistent=False)
 
     @property
     def device(self) -> torch.device:
-        return self.place.device
+        return self.shares.device
 
     def sample(
         self,
@@ -63,13 +65,16 @@ class OneOperation(Augmenter):
         number = torch.randint(FIRST_COLOR, COUNT, (n,), device=self.device, generator=generator)
         number = number.masked_fill(torch.rand(n, device=self.device, generator=generator) < PLAIN, 0)
         sign = torch.randint(2, (n,), device=self.device, generator=generator, dtype=torch.float32) * 2 - 1
-        return Draw(number, sign)
+        return Draw(number, sign * self.shares[number])
 
     def weakened(self, draw: Draw, strength: float) -> Draw:
         return draw._replace(strength=draw.strength * strength)
 
-    def unchanged(self, draw: Draw) -> Tensor:
-        return draw.operation == 0
+    def arm(self, draw: Draw) -> Tensor:
+        return draw.operation
+
+    def share(self, shares: Sequence[float]) -> None:
+        self.shares = torch.tensor([1.0, *shares]).to(self.device, non_blocking=True)
 
     def color(self, batch: Batch, draw: Draw) -> Batch:
         return batch.replace(image=in_full_precision(colored, batch.image, draw, torch.float32))

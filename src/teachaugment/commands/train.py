@@ -118,7 +118,7 @@ def settings(arguments: argparse.Namespace) -> Config:
 def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
     """What a person wants to know when a run has ended: results, what was learned, and which files there are."""
     from teachaugment.engine import checkpoint, snapshots
-    from teachaugment.show.results import class_lines, result_lines
+    from teachaugment.show.results import class_lines, result_lines, strength_lines
 
     entry, target = TASKS[task], metrics["test"]["target"]
     lines = ["", *result_lines(metrics["test"], TASKS.load(task).describe)]
@@ -126,16 +126,10 @@ def outcome(task: str, metrics: dict[str, Any], path: Path) -> str:
         best = metrics["best"]
         right = 100 * best["test"][best["model"]][entry.metric]
         lines.append(f"chosen   {right:5.1f} %, the {best['model']} of epoch {best['epoch']}, on the validation split")
-    found = dict(metrics.get("probabilities") or {})
-    if "strength" in found:
-        plain, augmented = (100 * found.pop(f"{name}_mastery") for name in ("plain", "augmented"))
-        lines.append(
-            f"strength  {found.pop('strength'):.2f} of 1: the network masters {plain:.0f} % of its training images "
-            f"as they are, {augmented:.0f} % augmented"
-        )
-    if found:
-        shares = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
-        lines += textwrap.wrap(shares, 110, initial_indent="learned  ", subsequent_indent=" " * 9)
+    found = metrics.get("probabilities") or {}
+    lines += strength_lines(found)
+    odds = ", ".join(f"{name} {value:.2f}" for name, value in found.items() if name.startswith("p_"))
+    lines += textwrap.wrap(odds, 110, initial_indent="learned  ", subsequent_indent=" " * 9)
     lines += ["", *class_lines(metrics["classes"], target.get(entry.class_metric, []), entry.class_words)]
     lines += ["", f"{path}/"]
     files = {

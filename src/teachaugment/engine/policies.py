@@ -44,8 +44,13 @@ def in_checkpoint(
         if state["teach"] is None:
             raise UserError(f"this run learned no augmentation: its strategy was {config['augment']['strategy']}")
         views = saved_views(state["teach"], config["teach"]["replay_decay"])
-        found = state["teach"].get("governor", {}).get("strength", 1.0)
-        return [view.policy(snapshots, found=found, **about(state, measured)) for view in views]
+        governor, arms = state["teach"].get("governor", {}), views[0].augmenter.arms
+        known = {
+            "found": governor.get("strength", 1.0),
+            "shares": dict(zip(arms, governor.get("shares") or [1.0] * len(arms), strict=True)),
+            **about(state, measured),
+        }
+        return [view.policy(snapshots, **known) for view in views]
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"the checkpoint has no augmenter that can be read: {reason}") from None

@@ -27,17 +27,14 @@ from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 from teachaugment.batch import NO_BOX
 from teachaugment.errors import UserError
+from teachaugment.models.boxes import CLOSE, FOUND, SURE, best_of_overlapping, generalized_iou, no_boxes, overlaps
 
-FOUND = 100  # boxes that a detector says about an image, at most
 CANDIDATES = 300  # from which those are chosen that do not overlap
-OVERLAP = 0.55  # intersection over union from which on two boxes of one class are one
-LEAST_SCORE = 0.01
 STRIDE = 8  # pixels between two cells of the small detector
 REACH = 1.5  # cells around the middle of a box that answer for it
 GAMMA, POSITIVE = 2.0, 0.25  # focal loss: exponent, and weight of the cells that answer for a box
 RARE = 0.01  # a cell's probability to answer for a box, before anything is learned
 BOX_WEIGHT = 2.0  # of the boxes' loss beside that of the classes
-ROUNDS = 12  # of choosing among overlapping boxes: exact unless more than so many overlap in a row
 
 
 class Losses(NamedTuple):
@@ -45,49 +42,7 @@ class Losses(NamedTuple):
 
     minimised: Tensor  # the sum of its losses: what the target learns by, and what the teacher judges by
     maximised: Tensor  # the same with a class part that does not saturate, where there is one: for the augmenter
-
-
-# --- boxes ----------------------------------------------------------------------------------------------------------
-
-
-def overlaps(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of all boxes [..., N, 4] with all boxes [..., M, 4]: [..., N, M]."""
-    a, b = a[..., :, None, :], b[..., None, :, :]
-    sides = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp_min(0)
-    shared = sides.prod(-1)
-    areas = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1)
-    return shared / (areas - shared).clamp_min(1e-6)
-
-
-def best_of_overlapping(found: Tensor, count: int = FOUND) -> Tensor:
-    """Of boxes [B, N, 6], the highest score first, those that no better one of their class covers, at most ``count``.
-
-    The greedy choice that is usual, for all images at once and without a shape that depends on the boxes: a box falls
-    if a better one that stands covers it, and which stand is settled round by round.
-    """
-    kind = found[..., 5]
-    covers = (overlaps(found[..., :4], found[..., :4]) > OVERLAP) & (kind[:, :, None] == kind[:, None, :])
-    covers = covers & torch.ones_like(covers).triu(1)  # [better, worse]
-    stands = torch.ones_like(kind, dtype=torch.bool)
-    for _ in range(ROUNDS):
-        stands = ~(covers & stands[:, :, None]).any(1)
-    stands = stands & (found[..., 4] >= LEAST_SCORE)
-    score, place = torch.where(stands, found[..., 4], -1.0).topk(min(count, found.shape[1]), dim=1)
-    chosen = found.gather(1, place[..., None].expand(-1, -1, 6))
-    return torch.where((score >= 0)[..., None], chosen, no_boxes(chosen))
-
-
-def no_boxes(like: Tensor) -> Tensor:
-    """Rows that are no box: without a place and a score."""
-    return like.new_tensor([0.0, 0.0, 0.0, 0.0, 0.0, NO_BOX]).expand_as(like)
-
-
-def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of pairs of boxes [..., 4], minus the share of the box around both that neither fills."""
-    shared = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp_min(0).prod(-1)
-    union = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1) - shared
-    around = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
-    return shared / union.clamp_min(1e-6) - (around - union) / around.clamp_min(1e-6)
+    found: Tensor | None = None  # [B, N] bool: which of the true boxes it finds; None: it does not say so here
 
 
 # --- a small detector -----------------------------------------------------------------------------------------------
@@ -206,7 +161,20 @@ def cell_losses(logits: Tensor, sides: Tensor, boxes: Tensor) -> Losses:
     apart = torch.where(answers, 1 - generalized_iou(boxes_of(sides), own[..., :4]), 0)
     count = answers.sum().clamp_min(1)
     rest = (background.sum() + BOX_WEIGHT * apart.sum()) / count
-    return Losses(rest + positive.sum() / count, rest + unsaturated.sum() / count)
+    found = found_by_cells((p * right).sum(-1), boxes_of(sides), own, which, boxes)
+    return Losses(rest + positive.sum() / count, rest + unsaturated.sum() / count, found)
+
+
+@torch.no_grad()
+def found_by_cells(score: Tensor, said: Tensor, own: Tensor, which: Tensor, boxes: Tensor) -> Tensor:
+    """Which of the true boxes [B, N, 5] a cell that answers for it finds: sure enough of its class and close enough.
+
+    score: [B, cells], of the right class, 0 where a cell answers for no box; said: [B, cells, 4]; own: [B, cells, 5],
+    the box that a cell answers for, number ``which``.
+    """
+    over = overlaps(said[:, :, None], own[:, :, None, :4])[..., 0, 0]
+    found = ((score >= SURE) & (over >= CLOSE)).float()
+    return torch.zeros(boxes.shape[:2], device=boxes.device).scatter_add(1, which, found) > 0
 
 
 # --- torchvision's --------------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ def behaviour(policy: Policy) -> list[tuple[str, str]]:
     rows = []
     if policy.found < 1 or not policy.augmenter.learns:
         rows.append(("strength that was found", f"{policy.found:.2f} of 1, at which the ranges below are reached"))
+    rows += [(f"of it, {name} gets", f"{share:.2f}") for name, share in policy.shares.items()]
     for name, values in policy.augmenter.probabilities().items():
         low, mean, high = (float(v) for v in (values.min(), values.mean(), values.max()))
         rows.append((f"share of images changed: {name}", f"{mean:.2f} ({low:.2f} … {high:.2f} over the classes)"))

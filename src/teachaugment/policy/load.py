@@ -101,6 +101,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, Tensor]) -> Policy:
     return Policy(
         augmenter,
         found=header.get("strength", 1.0),  # version 0.1 knew no other
+        shares=header.get("shares"),
         replay=_snapshots(augmenter, header["snapshots"], tensors),
         classes=_names(header["classes"]),
         normalization=_normalization(header["normalization"], augmenter.settings.channels),

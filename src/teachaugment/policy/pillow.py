@@ -39,8 +39,10 @@ def takes(policy: Policy, label: Tensor | None) -> bool:
 
 def draw(policy: Policy, label: Tensor | None) -> OneDraw | Draw:
     """What ``policy.draw(1, label)`` draws of the same random numbers."""
-    neural = isinstance(policy.augmenter, NeuralAugmenter)
-    return draw_one(policy, label) if neural else pillow_operations.draw(policy.strength)
+    augmenter = policy.augmenter
+    if isinstance(augmenter, OneOperation):
+        return pillow_operations.draw(policy.strength, augmenter.shares)
+    return draw_one(policy, label)
 
 
 def augmented(picture: Image.Image, drawn: OneDraw | Draw) -> Image.Image:

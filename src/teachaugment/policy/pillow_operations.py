@@ -129,12 +129,13 @@ MATRICES: dict[Callable[..., Tensor], Callable[[float], Matrix]] = {
 # --- what was drawn ---------------------------------------------------------------------------------------------------
 
 
-def draw(strength: float) -> Draw:
+def draw(strength: float, shares: Tensor) -> Draw:
     """What ``OneOperation.sample`` draws for one image of the same random numbers, weakened; in fewer steps."""
     number = torch.randint(FIRST_COLOR, COUNT, (1,))
     if float(torch.rand(1)) < PLAIN:
         number.zero_()
-    return Draw(number, torch.randint(2, (1,), dtype=torch.float32).mul_(2 * strength).sub_(strength))
+    reach = strength * float(shares[number])
+    return Draw(number, torch.randint(2, (1,), dtype=torch.float32).mul_(2 * reach).sub_(reach))
 
 
 def colored(picture: Image.Image, number: int, strength: float) -> Image.Image:

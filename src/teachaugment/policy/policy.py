@@ -46,6 +46,7 @@ class Policy(nn.Module):
 
     augmenter:      what was learned.
     found:          how strong the training let it be; 1: nothing bounded it. ``strength`` is a share of this.
+    shares:         of that, what each operation gets, by its name, where an image gets one of them; 1 if not named.
     replay:         earlier augmenters; each draw then takes one of them, as the target's training did.
     classes:        the names of the classes it was learned on.
     normalization:  mean and standard deviation of the images it was learned on: what the target was normalised with.
@@ -59,6 +60,7 @@ class Policy(nn.Module):
         augmenter: Augmenter,
         *,
         found: float = 1.0,
+        shares: Mapping[str, float] | None = None,
         replay: Replay | None = None,
         classes: Sequence[str] | None = None,
         normalization: Mapping[str, Sequence[float]] | None = None,
@@ -75,6 +77,9 @@ class Policy(nn.Module):
         if not (isinstance(found, (int, float)) and 0 <= found <= 1):
             raise UserError(f"the strength of a policy is a number from 0 to 1, not {found!r}")
         self.found = self.strength = float(found)
+        self.shares = known_shares(shares or {}, augmenter.arms)
+        if augmenter.arms:
+            augmenter.share([self.shares.get(name, 1.0) for name in augmenter.arms])
         self.context: int | None = None  # the class to augment as, whatever the label
         self.labels = known  # how many classes the labels number
         self.register_buffer("translation", None, persistent=False)
@@ -205,6 +210,7 @@ class Policy(nn.Module):
             "augmenter": self.augmenter.describe(),
             "ranges": self.augmenter.ranges(),
             "strength": self.found,
+            **({"shares": self.shares} if self.shares else {}),
             "context": "class" if self.augmenter.settings.classes else None,
             "classes": self.classes,
             "normalization": self.normalization,
@@ -241,3 +247,13 @@ class Policy(nn.Module):
             tensors |= {VALUES + name: value for name, value in state["values"].items()}
             tensors |= {SCALES + name: value for name, value in state["scales"].items()}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+
+def known_shares(shares: Mapping[str, float], arms: Sequence[str]) -> dict[str, float]:
+    """Those below 1, after a look at them."""
+    for name, share in shares.items():
+        if name not in arms:
+            raise UserError(f"the policy has no operation {str(name)[:40]!r}{nearest(str(name), arms)}")
+        if not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            raise UserError(f"the share of {name} is a number from 0 to 1, not {share!r}")
+    return {name: float(share) for name, share in shares.items() if share < 1}

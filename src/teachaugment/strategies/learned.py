@@ -13,6 +13,7 @@ from teachaugment.algorithm import TeachAugment
 from teachaugment.batch import Batch
 from teachaugment.config.sections import TeachConfig
 from teachaugment.errors import UserError
+from teachaugment.governor import SHARE
 from teachaugment.hyperparameters import Hyperparameters, epochs_between_snapshots
 from teachaugment.objectives import OBJECTIVES
 from teachaugment.policy.policy import Policy
@@ -124,8 +125,11 @@ class Learned(Strategy):
         return self.teach.current(batch, generator)
 
     def learned(self) -> dict[str, float]:
-        governor = self.teach.governor
-        return {**({} if governor is None else governor.numbers()), **self.teach.probabilities()}
+        governor, arms = self.teach.governor, self.teach.augmenter.arms
+        if governor is None:
+            return self.teach.probabilities()
+        shares = {f"{SHARE}{name}": share for name, share in governor.shared(arms).items()}
+        return {**governor.numbers(), **shares, **self.teach.probabilities()}
 
     def policies(self, **about: Any) -> list[Policy]:
         return self.teach.policies(**about)

@@ -26,3 +26,11 @@ def test_metrics_are_compared_only_where_runs_have_the_same():
     one, same, other = (make(task, **numbers) for task in ("classification", "classification", "segmentation"))
     assert [c.title for c in compared([one, same], ["a", "b"])] == ["Training accuracy", "Training loss"]
     assert [c.title for c in compared([one, other], ["a", "b"])] == ["Training loss"]
+
+
+def test_operations_that_get_less_of_the_strength_have_a_chart():
+    record = make("classification", teach={"strength": 1.0, "share_solarize": 0.25, "share_rotate": 1.0})
+    (chart,) = (chart for chart in curves(record) if "operations" in chart.title)
+    assert [key.name for key in chart.keys] == ["solarize"]
+    whole = make("classification", teach={"strength": 1.0, "share_rotate": 1.0})
+    assert not any("operations" in chart.title for chart in curves(whole))

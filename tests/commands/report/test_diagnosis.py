@@ -62,3 +62,9 @@ def test_advice_names_settings_that_exist():
     short = {setting.metadata["flag"] for setting in SETTINGS.values()}
     flags = {flag for finding in bad for flag in re.findall(r"--([a-z_.-]*[a-z])", finding.advice)}
     assert len(flags) > 8 and flags <= set(SETTINGS) | short
+
+
+def test_operations_that_the_network_does_not_bear_are_named():
+    found = d.operations_borne({"rotate": 0.9, "solarize": 0.04, "brightness": 0.2})
+    assert found.fine and "solarize 4 %, brightness 20 %" in found.sentence and "rotate" not in found.sentence
+    assert "Each operation" in d.operations_borne({"rotate": 0.9}).sentence

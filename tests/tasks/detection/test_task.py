@@ -10,7 +10,8 @@ import torch
 
 from teachaugment import TeachAugment, models
 from teachaugment.batch import NO_BOX, Batch
-from teachaugment.models.detection import FOUND, SmallDetector
+from teachaugment.models.boxes import FOUND
+from teachaugment.models.detection import SmallDetector
 from teachaugment.tasks.detection.meter import DetectionMeter
 from teachaugment.tasks.detection.recall import recall_of_boxes
 from teachaugment.tasks.detection.task import Detection
@@ -146,3 +147,21 @@ def test_pictures_have_the_boxes_in_the_colours_of_their_classes():
         assert (painted[i, :, top, left] * 255).round().long().tolist() == list(own.colors[i])
     assert own.captions(seen) == ["red", "green", "blue"]
     assert own.prediction_picture(seen, [as_found(seen.boxes)[:2], as_found(seen.boxes)[2:]]).width > 200
+
+
+@pytest.mark.parametrize(("name", "asks"), [("fcos-small", False), ("ssdlite-mobilenet-v3", True)])
+def test_a_detector_that_says_in_its_update_what_it_finds_is_not_asked(name, asks):
+    torch.manual_seed(1)
+    own, network, seen = task(), models.create(name, 3), batch(4)
+    config = SimpleNamespace(teach=SimpleNamespace(objective="teachaugment", non_saturating=True))
+    teach = TeachAugment(network, normalize=own.normalize, total_steps=50, **own.teaching(config))
+    teach.governor.strength = 0.5
+    calls = []
+    network.register_forward_hook(lambda *_: calls.append(1))
+    made = teach.augment(seen)
+    output = own.forward(network, made)
+    teach.observe(output, made)
+    teach.step(seen)
+    assert len(calls) == (3 if asks else 1)  # plain and augmented
+    counts = teach.governor.counts
+    assert int(counts[:, 1].sum()) == (8 if asks else int((made.boxes[..., 4] != NO_BOX).sum()))

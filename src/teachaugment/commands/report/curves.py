@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teachaugment.commands.report.record import Record
+from teachaugment.governor import SHARE
 from teachaugment.show.charts import LineChart, Series, line_chart
+
+MOST_SHARES, WHOLE = 6, 0.95  # operations on one chart, those that get least, and only if it is less than this
 
 
 def curves(record: Record) -> list[LineChart]:
@@ -27,12 +30,17 @@ def curves(record: Record) -> list[LineChart]:
         Series("plain training images mastered", record.series("teach", "plain_mastery"), color=0),
         Series("augmented ones", record.series("teach", "augmented_mastery"), color=1, dashed=True),
     ]
+    least = sorted(record.shares().items(), key=lambda item: item[1])[:MOST_SHARES]
+    parts = [
+        Series(name.replace("_", " "), record.series("teach", SHARE + name)) for name, share in least if share < WHOLE
+    ]
     found = {key for epoch in record.epochs for key in epoch.get("teach", {}) if key.startswith("p_")}
     odds = [Series(key.replace("_", " "), record.series("teach", key)) for key in sorted(found)[:8]]
     return _drawn(
         line_chart("Loss", losses),
         line_chart(heading(record.task.words), shares, percent=True),
         line_chart("How strong the augmentation is, and why", strength, percent=True),
+        line_chart("How much of that strength these operations get", parts, percent=True, least=(0.0, 1.0)),
         line_chart("The augmenter's two terms", terms),
         line_chart("Colour distance", [Series("squared distance", record.series("teach", "color_distance"), color=4)]),
         line_chart("How often each part acts", odds, percent=True, least=(0.0, 1.0)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from teachaugment.governor import LEAST_SHARE
 from teachaugment.tasks.self_supervised import LEAST_SPREAD
 
 LEAST_STRENGTH = 0.02  # below it, augmentation is as good as off
@@ -42,6 +44,20 @@ def still_identity(change: float) -> Finding:
         f"An augmented pixel differs from the original by {100 * change:.1f} % of the range on average",
         f"; from {100 * LEAST_CHANGE:.0f} % on it shows",
         "Give it more updates: more --epochs, a smaller --teach.n_inner, or a larger --teach.lr.",
+    )
+
+
+def operations_borne(shares: Mapping[str, float]) -> Finding:
+    """shares: of the strength, for each operation by its name, as words."""
+    less = {name: share for name, share in sorted(shares.items(), key=lambda item: item[1]) if share < LEAST_SHARE}
+    if not less:
+        return Finding(True, "All operations are borne", "Each operation gets at least half of the strength.")
+    named = ", ".join(f"{name} {100 * share:.0f} %" for name, share in less.items())
+    return Finding(
+        True,
+        "Some operations are used less",
+        f"The network recognises too few of the images that these operations made: of the strength, {named}. Where "
+        "that is near 0, they may change what is true of an image.",
     )
 
 

@@ -22,6 +22,8 @@ def findings(record: Record, seen: Observation | None) -> list[Finding]:
         plain, augmented = (record.final("teach", f"{name}_mastery") or 0.0 for name in ("plain", "augmented"))
         progress = len(record.epochs) / max(record.setting("train.epochs"), 1)
         found.append(diagnosis.strength_found(strength, plain, augmented, asked_at(min(1.0, progress))))
+        if (shares := record.shares()) and strength >= diagnosis.LEAST_STRENGTH:
+            found.append(diagnosis.operations_borne({name.replace("_", " "): share for name, share in shares.items()}))
     if record.updates:
         if seen is not None and seen.change is not None:
             found.append(diagnosis.still_identity(seen.change))

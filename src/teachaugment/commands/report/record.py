@@ -11,6 +11,7 @@ from typing import Any
 from teachaugment import tasks
 from teachaugment.config.resolve import SETTINGS, default, read_run
 from teachaugment.engine import directory
+from teachaugment.governor import SHARE
 from teachaugment.strategies import STRATEGIES
 from teachaugment.tasks import TASKS, TaskEntry
 
@@ -85,6 +86,12 @@ class Record:
         """The last value of a series."""
         points = self.series(*path)
         return points[-1][1] if points else None
+
+    def shares(self) -> dict[str, float]:
+        """Of the strength, what each operation gets at the end."""
+        names = dict.fromkeys(key for epoch in self.epochs for key in epoch.get("teach", {}) if key.startswith(SHARE))
+        found = {name.removeprefix(SHARE): self.final("teach", name) for name in names}
+        return {name: share for name, share in found.items() if share is not None}
 
     def result(self, model: str) -> dict[str, Any]:
         """What the last evaluation says about the target or the teacher: on the test split, else as in the log."""

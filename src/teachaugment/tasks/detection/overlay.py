@@ -10,9 +10,10 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from teachaugment.batch import NO_BOX, Batch
+from teachaugment.models.boxes import SURE
 from teachaugment.show.pictures import Picture, comparison, rgb
 from teachaugment.tasks.detection.meter import boxes_of
-from teachaugment.tasks.detection.recall import SURE, found_boxes
+from teachaugment.tasks.detection.recall import found_boxes
 from teachaugment.tasks.segmentation.overlay import Color, legend
 
 MISSED = (255, 255, 255)  # true boxes that were not found

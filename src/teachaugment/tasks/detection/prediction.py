@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from teachaugment.tasks.detection.recall import SURE
+from teachaugment.models.boxes import SURE
 
 
 @dataclass(frozen=True, eq=False, repr=False)

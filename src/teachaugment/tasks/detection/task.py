@@ -20,7 +20,7 @@ from teachaugment.show.pictures import Picture
 from teachaugment.tasks.detection import overlay
 from teachaugment.tasks.detection.meter import DetectionMeter, boxes_of
 from teachaugment.tasks.detection.prediction import BoxPrediction
-from teachaugment.tasks.detection.recall import recall_of_boxes
+from teachaugment.tasks.detection.recall import BoxRecall, recall_of_boxes
 from teachaugment.tasks.reading import reading
 from teachaugment.tasks.segmentation.overlay import legend, palette
 from teachaugment.tasks.task import Network, Task
@@ -65,7 +65,7 @@ class Detection(Task):
             "forward": self.frozen_forward,
             "loss": lambda losses, boxes: losses.minimised,
             "target_loss": lambda losses, boxes: losses.maximised if hard else losses.minimised,
-            "mastery": lambda found, boxes: torch.stack(recall_of_boxes(found, boxes, len(self.classes))).float(),
+            "mastery": BoxRecall(len(self.classes)),
         }
 
     def before(self, batch: Batch, generator: torch.Generator) -> Batch:
