@@ -93,11 +93,15 @@ def test_a_policy_of_batches_and_an_evaluation():
         policy = Policy(teach.augmenter, replay=teach.replay)
         policy.checked = True  # the first batch is looked at, which is meant to wait
         data = batch()
+        governed = TeachAugment(teach.target, num_classes=4)
         with Watched():
             policy(data.image, data.label)
-            governed = TeachAugment(teach.target, num_classes=4)
             governed.observe(teach.target(data.image), data)
             governed.examiner.mastered(data)
+            governed.share()
+            governed.governor.strength, governed.steps = 0.5, 1  # values are looked at in step 0, which waits
+            made = governed.augment(data)
+            governed.observe(teach.target(made.image), made)
             meter = ClassificationMeter(4, DEVICE)  # what an evaluation does with each batch
             meter.update(teach.target(data.image), data, on_device(()))
 
