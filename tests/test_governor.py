@@ -361,6 +361,15 @@ def test_shares_stay_whole_where_nobody_knows_which_operation_an_image_got():
     assert governor.strength == 0 and governor.shares == [1.0, 1.0, 1.0]
 
 
+def test_counts_of_a_checkpoint_that_told_no_operations_apart_are_added_to():
+    governor = Governor(400, arms=3)
+    governor.count(10 * torch.stack([counts(1.0), counts(0.5)]))
+    governor.count(arms_of(1.0, 0.5, 0.0, 1.0))
+    assert governor.seen[:, 0, 0].tolist() == [20.0, 20.0] and governor.seen[:, 1, 0].tolist() == [20.0, 40.0]
+    governor.step(lambda: pytest.fail("all was counted"))
+    assert governor.arms is None and governor.shares == [1.0, 1.0, 1.0]
+
+
 def test_an_operation_of_which_no_image_has_been_seen_keeps_its_share():
     seen = arms_of(1.0, 0.5, 1.0)
     seen[2] = 0
