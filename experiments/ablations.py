@@ -38,6 +38,7 @@ VARIANTS: dict[str, dict[str, float]] = {
     "does not ask for the augmented images": {"RATIO": -1},
     "does not ask for the plain images": {"ASKED": -1},
     "foresees nothing of them": {"FORESEEN": 2},
+    "rises whatever is mastered": {"RATIO": -1, "ASKED": -1},
 }
 SETTINGS = {
     "shapes": "--data shapes:7 --data.per_class 50 --epochs 60 --train.eval_every 60",
@@ -58,6 +59,8 @@ SETTINGS = {
     "--channels-last true",
     "cells": "--task detection --data {data}/cells-development --bad-images skip --data.size 192 --epochs 24 "
     "--train.eval_every 24",
+    "SimSiam": "--task simsiam --data {data}/development.npz --data.per_class 100 --data.val_fraction 0 --epochs 40 "
+    "--train.eval_every 40 --channels-last true",
 }
 SEEDS = 3
 
@@ -70,12 +73,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", metavar="DIR", help="where the data are")
     parser.add_argument("--only", metavar="A,B,…", help=f"these settings only, of {', '.join(SETTINGS)}")
+    parser.add_argument("--variants", metavar="A,B,…", help=f"these only, of {', '.join(VARIANTS)}")
+    parser.add_argument("--seeds", type=int, metavar="N", default=SEEDS, help=f"runs of each [{SEEDS}]")
     parser.add_argument("--output", metavar="DIR", default="runs/ablations", help="where runs go [runs/ablations]")
     arguments = parser.parse_args()
     if arguments.data is not None:
-        for variant in VARIANTS:
-            for setting in arguments.only.split(",") if arguments.only else SETTINGS:
-                for seed in range(SEEDS):
+        for seed in range(arguments.seeds):
+            for variant in arguments.variants.split(",") if arguments.variants else VARIANTS:
+                for setting in arguments.only.split(",") if arguments.only else SETTINGS:
                     train(setting, variant, seed, arguments.data, Path(arguments.output))
     in_place(PAGE, BEGIN, END, section())
 
@@ -118,11 +123,10 @@ def section() -> str:
             return f"{statistics.mean(own.values()):.1f}"
         differences = [own[seed] - default[seed] for seed in both]
         between = interval(differences)
-        missing = SEEDS - len(both)
         return (
             f"{statistics.mean(differences):+.1f}"
             + (f" ({between[0]:+.1f} to {between[1]:+.1f})" if between else "")
-            + (f", {missing} seeds missing" if missing else "")
+            + (f", {len(both)} seeds" if len(both) != SEEDS else "")
         )
 
     trained = [setting for setting in SETTINGS if any((setting, DEFAULT, seed) in found for seed in range(SEEDS))]
@@ -130,7 +134,7 @@ def section() -> str:
     written = markdown([Table("", ["", *trained], table, "")]).removeprefix("### \n\n").strip()
     note = "Test accuracy (masks, CamVid: mIoU; cells: mAP) in percent; below it, paired differences to it with 95 % "
     note += "intervals."
-    note += f" {SEEDS} seeds of each."
+    note += f" {SEEDS} seeds of each, where nothing else is said."
     if missing := [setting for setting in SETTINGS if setting not in trained]:
         note += f" Not trained yet: {', '.join(missing)}."
     return f"{written}\n\n{note}"
