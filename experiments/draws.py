@@ -11,6 +11,7 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -19,27 +20,25 @@ from PIL import Image
 DRAWS, TESTED = 10, 200
 
 
-def of_folder(source: Path) -> Iterator[tuple[str, str, list[Callable[[Path], object]]]]:
-    """The split, the class, and for each image how to write it into a folder."""
+Split = tuple[str, str, list[Callable[[Path], object]]]  # its name, a class, and for each image how to write it
+
+
+def of_folder(source: Path) -> Iterator[Split]:
     for folder in sorted(source.glob("*/*/")):
-        yield (
-            folder.parent.name,
-            folder.name,
-            [lambda into, file=file: shutil.copy(file, into) for file in sorted(folder.iterdir())],
-        )
+        yield folder.parent.name, folder.name, [partial(shutil.copy, file) for file in sorted(folder.iterdir())]
 
 
-def of_arrays(source: Path) -> Iterator[tuple[str, str, list[Callable[[Path], object]]]]:
-    arrays = numpy.load(source)
+def of_arrays(source: Path) -> Iterator[Split]:
+    arrays = numpy.load(source, allow_pickle=False)
     for split in ("train", "test"):
         images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
         for label in range(int(labels.max()) + 1):
             numbers = numpy.flatnonzero(labels == label)
-            yield (
-                split,
-                str(label),
-                [lambda into, i=i, images=images: Image.fromarray(images[i]).save(into / f"{i}.png") for i in numbers],
-            )
+            yield split, str(label), [partial(save, images[i], f"{i}.png") for i in numbers]
+
+
+def save(image: numpy.ndarray, name: str, folder: Path) -> None:
+    Image.fromarray(image).save(folder / name)
 
 
 def main(source: str, made: str, each: str) -> None:
