@@ -1,4 +1,4 @@
-"""Small things that many tests are made of: settings, a data set, one step of a task."""
+"""Small things that many tests are made of: settings, a data set, one step of a task, an ellipse."""
 
 from __future__ import annotations
 
@@ -67,3 +67,11 @@ def go_on(config: Config, path: Path, tests: int) -> dict[str, Any]:
     """The rest of a run."""
     trainer, path = restore.resume(config, path)
     return run(few_tests(trainer, tests), path, report=write_report)
+
+
+def ellipse(box: Sequence[float], size: tuple[int, int]) -> Tensor:
+    """1 where a pixel's middle is in the ellipse that just fits into a box."""
+    left, top, right, bottom = box
+    y, x = (torch.arange(side) + 0.5 for side in size)
+    across, down = (2 * x - left - right) / (right - left), (2 * y - top - bottom) / (bottom - top)
+    return (across.square()[None] + down.square()[:, None] <= 1).float()

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+import small
 import torch
 from PIL import Image
 from torchvision import tv_tensors
@@ -220,15 +221,15 @@ def only_moves():
 
 
 @pytest.mark.parametrize("kind", [only_moves, one_operation], ids=["neural", "one"])
-def test_a_white_square_is_where_its_box_is(kind):
+def test_a_white_ellipse_is_where_its_box_is(kind):
     """Image and box move together: a wrong sign or a swapped side would not show in either alone."""
     policy = kind()
-    square = torch.zeros(3, *SIZE, dtype=torch.uint8)
-    square[:, 40:80, 50:110] = 255
-    boxes = tv_tensors.BoundingBoxes([[50.0, 40.0, 110.0, 80.0]], format="XYXY", canvas_size=SIZE)
+    place = [50.0, 40.0, 110.0, 80.0]
+    white = (255 * small.ellipse(place, SIZE)).to(torch.uint8).expand(3, -1, -1)
+    boxes = tv_tensors.BoundingBoxes([place], format="XYXY", canvas_size=SIZE)
     for seed in range(5):
         torch.manual_seed(seed)
-        picture, box = policy(F.to_pil_image(square), boxes)
+        picture, box = policy(F.to_pil_image(white), boxes)
         left, upper, right, lower = picture.convert("L").point(lambda v: 255 * (v > 127)).getbbox()
         assert torch.allclose(
             box[0].as_subclass(torch.Tensor), torch.tensor([left, upper, right, lower]).float(), atol=2

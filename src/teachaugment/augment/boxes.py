@@ -1,6 +1,8 @@
-"""Boxes that follow their images: corners through the warp, cut at the border, dropped where little is left of them."""
+"""Boxes that follow their images: through the warp, cut at the border, dropped where little is left of them."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,18 +13,29 @@ from teachaugment.errors import UserError
 
 LEAST_VISIBLE = 0.25  # of a box's area: one of which less is left in the image is dropped
 LEAST_SIDE = 1.0  # pixels: a narrower rest is no box
-CORNERS = (0, 1, 2, 1, 2, 3, 0, 3)  # of left, upper, right, lower: x and y of the four
 
 
 def warp_boxes(boxes: Tensor, matrix: Tensor, size: tuple[int, int]) -> Tensor:
     """Where ``affine_warp`` with the same matrix [B, 2, 3] moves boxes [B, N, 5] of images of this height and width.
 
-    A box becomes the box around its four corners. The matrix gets a gradient through what is kept.
+    The matrix gets a gradient through what is kept.
     """
-    corners = boxes[..., CORNERS].unflatten(-1, (4, 2)).flatten(1, 2)
-    moved = torch.vmap(lambda points, own: warp_points(points, own, size))(corners, matrix).unflatten(1, (-1, 4))
-    around = torch.cat([moved.amin(2), moved.amax(2), boxes[..., 4:]], -1)
-    return inside(around.to(boxes.dtype), size)
+    moved = torch.vmap(partial(around_ellipse, size=size))(boxes[..., :4], matrix)
+    return inside(torch.cat([moved.to(boxes.dtype), boxes[..., 4:]], -1), size)
+
+
+def around_ellipse(boxes: Tensor, matrix: Tensor, size: tuple[int, int]) -> Tensor:
+    """The boxes around where a warp [2, 3] moves the ellipses that just fit into boxes [N, 4].
+
+    Around where it moves their corners they would be too large for what does not reach into its corners: a round thing
+    that is turned by 30° would have a box 1.37 times as wide and as high as itself.
+    """
+    left, upper, right, lower = boxes.unbind(-1)
+    x, y = (left + right) / 2, (upper + lower) / 2
+    points = torch.stack([x, y, right, y, x, lower], -1).unflatten(-1, (3, 2))
+    middle, beside, below = warp_points(points, matrix, size).unbind(-2)
+    half = ((beside - middle).square() + (below - middle).square()).clamp_min(1e-6).sqrt()
+    return torch.cat([middle - half, middle + half], -1)
 
 
 def flip_boxes(boxes: Tensor, turned: Tensor, width: int) -> Tensor:

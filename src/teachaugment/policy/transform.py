@@ -18,6 +18,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
+from teachaugment.augment.boxes import around_ellipse
 from teachaugment.augment.functional import affine_warp, warp_points
 from teachaugment.batch import IGNORE, Batch, check
 from teachaugment.errors import UserError
@@ -192,15 +193,16 @@ def find_label(sample: Any) -> Any:
 
 
 def warp_boxes(boxes: tv_tensors.BoundingBoxes, matrix: Tensor) -> tv_tensors.BoundingBoxes:
-    """The boxes around where their corners go, within the image, as torchvision's affine transforms give them."""
+    """Upright boxes as in training; rotated ones, which can follow exactly, around where their corners go."""
     size, own = boxes.canvas_size, boxes.format
     rotated = own.value in ROTATED
     corners_format = tv_tensors.BoundingBoxFormat["XYXYXYXY" if rotated else "XYXY"]
     plain = as_float(boxes.as_subclass(Tensor))
     box = F.convert_bounding_box_format(plain, old_format=own, new_format=corners_format)
-    corners = (box if rotated else box[:, [0, 1, 2, 1, 2, 3, 0, 3]]).reshape(-1, 4, 2)
-    corners = warp_points(corners, matrix, size)
-    box = rectangles(corners).flatten(1) if rotated else torch.cat([corners.amin(1), corners.amax(1)], 1)
+    if rotated:
+        box = rectangles(warp_points(box.reshape(-1, 4, 2), matrix, size)).flatten(1)
+    else:
+        box = around_ellipse(box.reshape(-1, 4), matrix, size)
     inside = F.clamp_bounding_boxes(tv_tensors.wrap(box, like=boxes, format=corners_format)).as_subclass(Tensor)
     result = F.convert_bounding_box_format(inside, old_format=corners_format, new_format=own)
     return tv_tensors.wrap(in_kind(result, boxes), like=boxes)
