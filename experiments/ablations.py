@@ -134,7 +134,7 @@ def section() -> str:
     written = markdown([Table("", ["", *trained], table, "")]).removeprefix("### \n\n").strip()
     note = "Test accuracy (masks, CamVid: mIoU; cells: mAP) in percent; below it, paired differences to it with 95 % "
     note += "intervals."
-    note += f" {SEEDS} seeds of each, where nothing else is said."
+    note += f" {SEEDS} seeds of each, where nothing else is said; the first line is the mean of all seeds of a setting."
     if missing := [setting for setting in SETTINGS if setting not in trained]:
         note += f" Not trained yet: {', '.join(missing)}."
     return f"{written}\n\n{note}"

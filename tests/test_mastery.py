@@ -203,7 +203,7 @@ def test_a_loss_of_your_own_says_itself_how_much_is_mastered():
 
 
 def test_an_operation_that_changes_what_is_true_of_an_image_is_found_in_a_training():
-    """The class of an image is whether it is brighter than grey, and 24 images can be learned by heart only if their
+    """The class of an image is whether it is brighter than grey, and 64 images can be learned by heart only if their
     brightness stays."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
